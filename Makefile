@@ -1,0 +1,88 @@
+# Recado's commands. `make` alone lists them.
+#
+# Everything is installed into .venv, once: a stamp file in it remembers what is done, and is older than
+# pyproject.toml or constraints.txt exactly when there is something to do again.
+
+VENV         ?= .venv
+COVERAGE     ?= 90
+BENCH        ?= --quick
+FUZZ_SECONDS ?= 20
+
+PY    := $(VENV)/bin/python
+RUN   := $(VENV)/.ready-run
+DEV   := $(VENV)/.ready-dev
+FUZZ  := $(VENV)/.ready-fuzz
+PEERS := $(VENV)/.ready-bench
+SETUP := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check format bench lock clean
+
+help:
+	@echo "make demo      match the sample that Recado ships and show the result"
+	@echo "make test      format check, lint, types, import layers, tests with branch coverage"
+	@echo "make test-all  the same with the long tests, and fuzzing (many minutes; FUZZ_SECONDS=20 a target)"
+	@echo "make format    format the code and fix what can be fixed"
+	@echo "make bench     run the matching benchmark (BENCH='' for the full one, 'BENCH=--json' for data)"
+	@echo "make lock      choose the newest versions again and pin them in constraints.txt"
+	@echo "make clean     remove .venv and everything that was generated"
+
+demo: $(RUN)
+	@$(VENV)/bin/recado demo
+
+check: $(DEV)
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+test: check
+	$(PY) -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+
+test-all: check $(FUZZ)
+	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -m "long or not long" --timeout=7200 --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	$(PY) fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+format: $(DEV)
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: $(PEERS)
+	$(VENV)/bin/recado bench matching $(BENCH)
+
+lock: $(DEV)
+	$(VENV)/bin/uv pip compile --quiet --universal --all-extras --upgrade --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links --output-file constraints.txt pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up ----------------------------------------------------------------------------------------------------------
+
+INSTALL = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
+
+$(PY):
+	@.ci/find-python --check
+	@echo "creating $(VENV)"
+	@"$$(.ci/find-python)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@.ci/check-java
+
+$(RUN): $(SETUP) | $(PY)
+	@echo "installing Recado into $(VENV) (once)"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(DEV): $(SETUP) | $(PY)
+	@echo "installing Recado and its development tools into $(VENV) (once)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $(RUN) $@
+
+$(FUZZ): $(SETUP) | $(DEV)
+	@$(INSTALL) --editable '.[fuzz]'
+	@touch $@
+
+$(PEERS): $(SETUP) | $(RUN)
+	@echo "installing the peers of the benchmark into $(VENV) (once)"
+	@$(INSTALL) --editable '.[bench]'
+	@touch $@
