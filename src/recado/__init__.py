@@ -1,0 +1,3 @@
+"""Recado: content-based publish/subscribe."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,52 @@
+"""Subscriptions say what someone cares about; notifications tell them that it happened."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from recado.model.event import Event
+from recado.model.filter import TRUE, And, Compare, Exists, Filter, Text
+
+
+class Subscription(msgspec.Struct, frozen=True, gc=False):
+    """A standing interest that belongs to ``owner``, a user URI, and not to an address.
+
+    ``type`` is an event type; with ``*`` or ``?`` in it, a pattern; empty, any type. ``constraints`` and ``semantic``
+    are carried unread: delivery constraints and semantic matching give them their meaning.
+    """
+
+    id: str
+    filter: Filter = TRUE
+    type: str = ""
+    owner: str = ""
+    expires_at: datetime | None = None
+    constraints: tuple[dict[str, Any], ...] = ()
+    semantic: dict[str, Any] | None = None
+
+    def whole_filter(self) -> Filter:
+        """The filter with the event type joined in: what an engine evaluates."""
+        if not self.type:
+            return self.filter
+        return And((type_filter(self.type), self.filter))
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One event that matched one subscription."""
+
+    id: str
+    subscription: str
+    owner: str
+    event: Event
+    matched_at: datetime
+
+
+def type_filter(pattern: str) -> Filter:
+    """What an event type, or a pattern of types, asks of an event."""
+    if pattern == "*":
+        return Exists("type")
+    if "*" in pattern or "?" in pattern:
+        return Text("type", "like", pattern)
+    return Compare("type", "==", pattern)

@@ -1,0 +1,17 @@
+"""What all tests share: how hypothesis draws its cases.
+
+The default profile is deterministic, so that a red build is red again. ``HYPOTHESIS_PROFILE=random`` looks for new
+cases, and ``thorough`` (used by ``make test-all``) for many of them. A test that sets ``max_examples`` keeps its own
+number.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("random", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
+settings.register_profile("thorough", settings.get_profile("random"), max_examples=10_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
