@@ -1,0 +1,1 @@
+"""The filter language: several syntaxes, one tree, one meaning."""

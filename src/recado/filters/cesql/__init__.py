@@ -1,0 +1,95 @@
+"""CESQL 1.0, the CloudEvents SQL expression language, with its own rules for types, casts and errors.
+
+``accepts`` is what an ``Sql`` filter node means: the expression yields true and no error. ``to_filter`` compiles an
+expression into the common filter nodes, as far as they say exactly the same. The parts: ``lexer``, ``parser``,
+``nodes``, ``printer`` for the language; ``types``, ``functions``, ``like``, ``evaluator`` for its meaning;
+``truth``, ``atoms``, ``lowering`` for the way into the common tree.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from recado.filters.cesql.evaluator import Run, View, compiled, static_type
+from recado.filters.cesql.lowering import lower
+from recado.filters.cesql.nodes import CesqlValue, Expression, names_in
+from recado.filters.cesql.parser import parse_text
+from recado.filters.cesql.printer import format_node
+from recado.filters.cesql.types import ErrorKind, EvaluationError
+from recado.model.filter import Filter
+from recado.model.limits import LIMITS, Limits
+
+__all__ = ["Failure", "Result", "accepts", "evaluate", "format", "names", "parse", "to_filter"]
+
+_CACHED = 4096
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An error of an evaluation; ``kind`` is CESQL's name for it."""
+
+    kind: ErrorKind
+    message: str
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What an evaluation yields: always a value, and the first error if there was one."""
+
+    value: CesqlValue
+    error: Failure | None = None
+
+
+@lru_cache(maxsize=_CACHED)
+def parse(text: str, limits: Limits = LIMITS) -> Expression:
+    """The tree of an expression; a FilterError that shows the place where it goes wrong."""
+    return parse_text(text, limits)
+
+
+def format(node: Expression) -> str:
+    """The canonical text of an expression."""
+    return format_node(node)
+
+
+@lru_cache(maxsize=_CACHED)
+def names(text: str) -> frozenset[str]:
+    """Every attribute that the expression names."""
+    return names_in(parse(text))
+
+
+def accepts(text: str, view: View) -> bool:
+    """Does the event pass: does the expression yield true, and no error?"""
+    try:
+        return _compiled(text)[1](view) is True
+    except EvaluationError:
+        return False
+
+
+def to_filter(text: str, limits: Limits = LIMITS) -> Filter:
+    """The expression in common filter nodes, with ``Sql`` nodes for the parts that only CESQL can say.
+
+    For every event the filter matches exactly if CESQL accepts. An expression that could never be accepted, because it
+    calls an unknown function or yields no Boolean, is refused with a FilterError.
+    """
+    return lower(text, parse(text, limits), limits)
+
+
+def evaluate(text: str, view: View) -> Result:
+    """The value of the expression for a view of an event, and the error that ended the evaluation, if any."""
+    root, run = _compiled(text)
+    try:
+        return Result(run(view))
+    except EvaluationError as fault:
+        return _failed(root, fault)
+
+
+@lru_cache(maxsize=_CACHED)
+def _compiled(text: str) -> tuple[Expression, Run]:
+    root = parse(text)
+    return root, compiled(root)
+
+
+def _failed(root: Expression, fault: EvaluationError) -> Result:
+    """A function at the root yields its own value beside its error; anything else the zero value of its type."""
+    zero = (static_type(root) or bool)()
+    return Result(fault.value if fault.owner is root else zero, Failure(fault.kind, str(fault)))

@@ -1,0 +1,208 @@
+"""Single predicates of CESQL as common filters: comparisons of an attribute with a literal, ``LIKE``, ``IN``.
+
+Implicit casts make a predicate speak of values of several kinds at once: ``x = 5`` holds for the number 5, for the
+strings ``5``, ``05`` and ``+5``, and fails with an error for ``five``. Each atom below says exactly when it is true and
+when it is false, as far as common predicates can say it. One thing they cannot say is that a number has no fraction
+(2.5 is a String to CESQL); then the filter asks CESQL itself, through an ``Sql`` node, behind common predicates that
+are true wherever the answer can be yes and that are cheap to test first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+from typing import Literal as OneOf
+
+from recado.filters.cesql.like import wildcard
+from recado.filters.cesql.nodes import Attribute, CesqlValue, Chain, Expression, Like, Literal, Member, Step, Unary
+from recado.filters.cesql.printer import format_node
+from recado.filters.cesql.truth import Known, Negation, Truth
+from recado.filters.cesql.types import (
+    INT_MAX,
+    INT_MIN,
+    EvaluationError,
+    castable,
+    represent,
+    spellings,
+    to_boolean,
+    to_integer,
+    to_string,
+)
+from recado.filters.patterns import like_regex, like_tokens
+from recado.model.filter import (
+    FALSE,
+    And,
+    Between,
+    Compare,
+    CompareOp,
+    Exists,
+    Filter,
+    In,
+    Not,
+    Or,
+    Regex,
+    Sql,
+    Text,
+)
+from recado.model.values import Kind, Value, kind_of
+
+NEVER = Known(FALSE, FALSE)
+"""An expression that always fails."""
+
+OPPOSITE: dict[str, CompareOp] = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+
+_NOT_STRINGS = frozenset("0123456789+-.:eTZNaInfity")
+"""The characters in the texts of numbers and instants."""
+
+
+def equals_literal(name: str, value: CesqlValue) -> Truth | None:
+    """``name = value``: the attribute is cast to the type of the literal."""
+    if isinstance(value, str):
+        found = spellings(value)
+        return None if found is None else _total(name, one_of(name, found))
+    if isinstance(value, bool):
+        return truthy(name) if value else Negation(truthy(name))
+    return _equals_integer(name, value)
+
+
+def literal_equals(value: CesqlValue, name: str) -> Truth | None:
+    """``value = name``: the literal is cast to the type of the attribute."""
+    if isinstance(value, str):
+        return _member(name, (value,), asked=Chain(Literal(value), (Step("=", Attribute(name)),)))
+    return _total(name, one_of(name, (to_string(value), int(value), bool(value))))
+
+
+def truthy(name: str) -> Truth:
+    """The attribute is cast to a Boolean, as ``name = TRUE`` or an operand of ``AND`` does."""
+    asked = _asked(_comparison(name, "=", True))
+    numbers = And((Between(name, INT_MIN, INT_MAX), Not(Compare(name, "==", 0)), asked))
+    true = Or((Compare(name, "==", True), Text(name, "like", "true", fold=True), numbers))
+    # the long s is folded to an s, but it is not the upper case of one
+    strings = And(
+        (Text(name, "like", "false", fold=True), Not(Text(name, "contains", "\N{LATIN SMALL LETTER LONG S}")))
+    )
+    return Known(true, Or((one_of(name, (False, 0)), strings)))
+
+
+def _equals_integer(name: str, number: int) -> Truth:
+    """Strings that are cast to the number have any leading zeros, so they share its digits as an ending."""
+    digits = str(abs(number))
+    sign = "-" if number < 0 else "\\+?" if number > 0 else "[+-]?"
+    strings = And((Text(name, "suffix", digits), Regex(name, f"{sign}0*{digits}")))
+    values = one_of(name, (number, *(truth for truth in (False, True) if int(truth) == number)))
+    unequal = And((Exists(name), Not(values), _asked(_comparison(name, "!=", number))))
+    return Known(Or((values, strings)), unequal)
+
+
+def ordered(name: str, op: str, value: CesqlValue) -> Truth:
+    """``name < value`` and the like: both sides are cast to Integers."""
+    try:
+        bound = to_integer(value)
+    except EvaluationError:
+        return NEVER
+    return Known(_ordered(name, op, bound), _ordered(name, OPPOSITE[op], bound))
+
+
+def _ordered(name: str, op: str, bound: int) -> Filter:
+    asked = _asked(_comparison(name, op, bound))
+    return And((Exists(name), Not(Compare(name, OPPOSITE[op], bound)), asked))
+
+
+def like(name: str, pattern: str) -> Truth | None:
+    """``name LIKE pattern``: the attribute is cast to a String, which never fails."""
+    tokens = like_tokens(wildcard(pattern))
+    if None not in tokens and "" not in tokens:
+        return equals_literal(name, "".join(token for token in tokens if token))
+    if tokens == [None]:
+        return _total(name, Exists(name))
+    literal = "".join(token for token in tokens if token)
+    fullmatch = like_regex(wildcard(pattern), False).fullmatch
+    matched = _with_other_kinds(_text(name, pattern), literal, lambda whole: fullmatch(whole) is not None, pattern)
+    return _total(name, matched)
+
+
+def exactly(name: str, text: str) -> Filter:
+    """The text of the attribute is ``text``: ``name = 'text'``."""
+    found = spellings(text)
+    return And((Exists(name), _asked(_comparison(name, "=", text)))) if found is None else one_of(name, found)
+
+
+def affix(name: str, op: OneOf["prefix", "suffix"], text: str) -> Filter:
+    """The text of the attribute begins or ends so: ``name LIKE 'text%'``, also for texts that no pattern can say."""
+    if op == "prefix":
+        return _with_other_kinds(Text(name, op, text), text, lambda whole: whole.startswith(text), f"{text}%")
+    return _with_other_kinds(Text(name, op, text), text, lambda whole: whole.endswith(text), f"%{text}")
+
+
+def _with_other_kinds(strings: Text, literal: str, matches: Callable[[str], bool], pattern: str) -> Filter:
+    """Add to a predicate on strings the values of other kinds whose text has those literal characters."""
+    name = strings.name
+    if all(char in _NOT_STRINGS for char in literal):
+        return Or((strings, And((Exists(name), Not(is_string(name)), _asked(Like(Attribute(name), pattern))))))
+    truths = [truth for truth in (False, True) if matches(to_string(truth))]
+    return Or((strings, one_of(name, truths))) if truths else strings
+
+
+def _text(name: str, pattern: str) -> Text:
+    """The plainest text predicate that says the pattern."""
+    like_pattern = wildcard(pattern)
+    match like_tokens(like_pattern):
+        case [None, str(end)] if end:
+            return Text(name, "suffix", end)
+        case [str(start), None] if start:
+            return Text(name, "prefix", start)
+        case [None, str(part), None] if part:
+            return Text(name, "contains", part)
+    return Text(name, "like", like_pattern)
+
+
+def member(name: str, values: tuple[CesqlValue, ...]) -> Truth | None:
+    """``name IN (values)``: the values are cast to the type of the attribute, up to the first that is equal."""
+    return _member(name, values, asked=Member(Attribute(name), tuple(map(Literal, values))))
+
+
+def _member(name: str, values: tuple[CesqlValue, ...], asked: Expression) -> Truth | None:
+    found: list[Value] = []
+    for value in values:
+        spelled = spellings(to_string(value))
+        if spelled is None:
+            return None
+        found += [other for other in spelled if isinstance(represent(other), str)]
+    integers, booleans = _cast(to_integer, values), _cast(to_boolean, values)
+    true = one_of(name, (*found, *integers, *booleans))
+    if len(integers) == len(booleans) == len(values):
+        return _total(name, true)
+    others = And((Exists(name), Not(is_string(name)), _asked(Unary("NOT", asked))))
+    return Known(true, Or((And((is_string(name), Not(true))), others)))
+
+
+def _cast(convert: Callable[[CesqlValue], CesqlValue], values: Iterable[CesqlValue]) -> list[CesqlValue]:
+    """The values as another type, up to the first that cannot be cast."""
+    return [convert(value) for value in takewhile(lambda value: castable(convert, value), values)]
+
+
+def is_string(name: str) -> Filter:
+    return Text(name, "prefix", "")
+
+
+def one_of(name: str, values: Iterable[Value]) -> Filter:
+    """The attribute equals one of the values; repetitions are dropped (``1`` and ``true`` are none)."""
+    distinct: dict[tuple[Kind, Value], Value] = {(kind_of(value), value): value for value in values}
+    if len(distinct) == 1:
+        return Compare(name, "==", next(iter(distinct.values())))
+    return In(name, tuple(distinct.values()))
+
+
+def _total(name: str, true: Filter) -> Truth:
+    """A predicate that fails only if the attribute is missing."""
+    return Known(true, And((Exists(name), Not(true))), Exists(name))
+
+
+def _comparison(name: str, op: str, value: CesqlValue) -> Chain:
+    return Chain(Attribute(name), (Step(op, Literal(value)),))
+
+
+def _asked(node: Expression) -> Filter:
+    """Leave the question to CESQL."""
+    return Sql(format_node(node))

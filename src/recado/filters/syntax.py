@@ -1,0 +1,59 @@
+"""One door to every way of writing a filter.
+
+``auto`` looks at the first character: ``{`` is braces, ``<`` is a template, anything else an expression. CESQL has to
+be asked for by name, since many of its texts are expressions too, with another meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from recado.errors import FilterError
+from recado.filters import braces, expression, template
+from recado.model.filter import Filter
+from recado.model.limits import LIMITS, Limits
+
+Syntax = Literal["auto", "expression", "braces", "template", "cesql"]
+SYNTAXES: tuple[str, ...] = get_args(Syntax)
+
+
+def parse_filter(text: str, syntax: Syntax = "auto", limits: Limits = LIMITS) -> Filter:
+    """The filter that a text describes in the given syntax."""
+    match detect(text) if syntax == "auto" else syntax:
+        case "expression":
+            return expression.parse(text, limits)
+        case "braces":
+            return braces.parse(text, limits)
+        case "template":
+            return template.parse(text, limits)
+        case "cesql":
+            return _parse_cesql(text, limits)
+    raise FilterError(f"there is no filter syntax called {syntax!r}", hint=f"the syntaxes are {', '.join(SYNTAXES)}")
+
+
+def format_filter(filter: Filter, syntax: Syntax = "auto") -> str:
+    """The filter as text; ``auto`` is the expression syntax, which can write every filter."""
+    match syntax:
+        case "auto" | "expression":
+            return expression.format(filter)
+        case "braces":
+            return braces.format(filter)
+        case "template":
+            return template.format(filter)
+    raise FilterError(f"a filter cannot be written as {syntax!r}", hint="write it as expression, braces or template")
+
+
+def detect(text: str) -> Syntax:
+    """The syntax that ``auto`` stands for."""
+    first = text.lstrip()[:1]
+    if first == "{":
+        return "braces"
+    return "template" if first == "<" else "expression"
+
+
+def _parse_cesql(text: str, limits: Limits) -> Filter:
+    from recado.filters.cesql import to_filter  # noqa: PLC0415  # CESQL is large, and most processes never meet it
+
+    if len(text) > limits.filter_chars:
+        raise FilterError(f"the filter has {len(text):,} characters; the limit is {limits.filter_chars:,}")
+    return to_filter(text)

@@ -1,0 +1,57 @@
+"""Every example runs, and the sample that ships is the one that the example writes."""
+
+import runpy
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+EXPECTED = {
+    "stock_alerts.py": "t-1 -> ana, bruno\nt-2 -> carla\nt-3 -> nobody\nwithout bruno: ana\n",
+    "weather_gateway.py": (
+        "r-1 -> humid and mild, storm\nr-2 -> dry\nrefused: $: the JSON text ends too early\n"
+        '{"id":"r-1","type":"reading","source":"/stations/porto","subject":"Porto","umidade":71,'
+        '"temperatura média":18.5,"wind.gusts":[12,74,31],"$extensions":["subject"]}\n'
+    ),
+    "fewer_subscriptions.py": (
+        "equal:    ['Price < 25', 'Price < 100 and not (Price >= 25)']\n"
+        "covered:  Price < 20\n"
+        'covered:  Price < 20 and Stock == "PETR4"\n'
+        "covered:  Price < 100 and not Price >= 25\n"
+        "merged:   Price <= 30\n"
+        "forwarded: ['Price <= 30', 'Volume > 1000']\n"
+    ),
+}
+
+
+def test_every_example_is_tested():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, "make_sample.py"}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_examples_print_what_they_should(name, capsys):
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert capsys.readouterr().out == EXPECTED[name]
+
+
+def test_the_shipped_sample_is_what_the_example_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["make_sample.py", str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / "make_sample.py"), run_name="__main__")
+    for name in ("subscriptions.ndjson", "events.ndjson"):
+        assert (tmp_path / name).read_bytes() == (files("recado") / "data" / "sample" / name).read_bytes()
+
+
+def test_another_seed_gives_another_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["make_sample.py", str(tmp_path), "7"])
+    runpy.run_path(str(EXAMPLES / "make_sample.py"), run_name="__main__")
+    shipped = files("recado") / "data" / "sample" / "events.ndjson"
+    assert (tmp_path / "events.ndjson").read_bytes() != shipped.read_bytes()
+
+
+def test_make_sample_explains_itself(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["make_sample.py"])
+    with pytest.raises(SystemExit, match="Writes the sample"):
+        runpy.run_path(str(EXAMPLES / "make_sample.py"), run_name="__main__")
