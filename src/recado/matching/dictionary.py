@@ -1,0 +1,153 @@
+"""Names and constants as small integers.
+
+Each attribute name that some filter uses has a number, and so has each constant that some filter compares it with.
+A *code* says what the kernel needs to know of a value: ``constant << 2 | kind``, where constant 0 means "none that any
+filter asks for"; ``ABSENT`` for a missing attribute and ``NAN`` for the value that compares with nothing.
+Equal values have equal codes (``1`` and ``1.0``), values of different kinds never do (``1`` and ``true``).
+
+Constants are counted by reference and reused when the last filter that names them goes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import UTC, datetime
+
+from recado.errors import LimitError
+from recado.model.values import Kind, Value, canonical, kind_of
+
+ABSENT, NAN = -1, -2
+MAX_ATTRIBUTES = 1 << 20
+MAX_CONSTANTS = 1 << 29
+_BOOLS: dict[bool, Hashable] = {True: ("bool", True), False: ("bool", False)}
+
+
+def key_of(value: Value) -> Hashable:
+    """The dictionary key of a value: Python's own equality, except that booleans are not numbers."""
+    return _BOOLS[value] if type(value) is bool else value
+
+
+class Dictionary:
+    """Grows with the filters; an attribute's ``version`` changes whenever one of its codes is given or taken back."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.codes: list[dict[Hashable, int]] = []
+        self.wants_text: list[bool] = []
+        self.wants_folded: list[bool] = []
+        self.versions: list[int] = []
+        self._keys: list[Hashable] = [None]  # by constant
+        self._free: list[int] = []
+        self.attribute_of: list[int] = [0]
+        self.references: list[int] = [0]
+        self.changed: set[int] = set()  # attributes that got new constants since somebody looked
+
+    @property
+    def constants(self) -> int:
+        """How many constant numbers were ever given, 0 included."""
+        return len(self._keys)
+
+    def attribute(self, name: str) -> int:
+        """The number of a name, given now if it is new."""
+        number = self.names.get(name)
+        if number is None:
+            number = len(self.codes)
+            if number >= MAX_ATTRIBUTES:
+                raise LimitError(f"the index has {number:,} attribute names; it holds no more")
+            self.names[name] = number
+            self.codes.append({})
+            self.wants_text.append(False)
+            self.wants_folded.append(False)
+            self.versions.append(0)
+        return number
+
+    def needs_text(self, attribute: int, fold: bool) -> None:
+        """Some filter looks into the text of this attribute."""
+        (self.wants_folded if fold else self.wants_text)[attribute] = True
+
+    def code(self, attribute: int, value: Value) -> int:
+        """The code of a constant, given now if it is new; ``acquire`` keeps it."""
+        key = key_of(value)
+        code = self.codes[attribute].get(key)
+        return self._enter(attribute, key, kind_of(value)) if code is None else code
+
+    def _enter(self, attribute: int, key: Hashable, kind: Kind) -> int:
+        if isinstance(key, datetime):
+            key = key.astimezone(UTC)
+        elif isinstance(key, float):
+            key = canonical(key)
+        if self._free:
+            constant = self._free.pop()
+            self._keys[constant] = key
+        else:
+            constant = len(self._keys)
+            if constant >= MAX_CONSTANTS:
+                raise LimitError(f"the index has {constant:,} constants; it holds no more")
+            self._keys.append(key)
+            self.attribute_of.append(attribute)
+            self.references.append(0)
+        self.attribute_of[constant] = attribute
+        self.references[constant] = 0
+        code = constant << 2 | kind
+        self.codes[attribute][key] = code
+        self.changed.add(attribute)
+        self.versions[attribute] += 1
+        return code
+
+    def acquire(self, codes: Iterable[int]) -> None:
+        """A new program refers to these codes."""
+        for code in codes:
+            self.references[code >> 2] += 1
+
+    def release(self, codes: Iterable[int]) -> list[int]:
+        """A program that referred to these codes is gone; returns the constants that nobody refers to any more."""
+        gone = []
+        for code in codes:
+            constant = code >> 2
+            self.references[constant] -= 1
+            if self.references[constant] <= 0:
+                attribute = self.attribute_of[constant]
+                del self.codes[attribute][self._keys[constant]]
+                self.versions[attribute] += 1
+                self._keys[constant] = None
+                self._free.append(constant)
+                gone.append(constant)
+        return gone
+
+    # -- for snapshots
+
+    def constant_values(self) -> list[Value | None]:
+        """The constants by number; None for those not in use."""
+        return [key[1] if type(key) is tuple else key for key in self._keys]  # type: ignore[misc]
+
+    def free(self) -> list[int]:
+        return self._free
+
+    def restore(
+        self,
+        names: list[str],
+        wants_text: list[bool],
+        wants_folded: list[bool],
+        constants: Sequence[Value | None],
+        free: list[int],
+        attribute_of: list[int],
+        references: list[int],
+    ) -> None:
+        """Become the dictionary that a snapshot was made of."""
+        self.names = {name: number for number, name in enumerate(names)}
+        self.wants_text, self.wants_folded = wants_text, wants_folded
+        self.versions = [0] * len(names)
+        self.codes = [{} for _ in names]
+        self._keys = [None if value is None else key_of(value) for value in constants]
+        self._free = free
+        self.attribute_of, self.references = attribute_of, references
+        for constant, (attribute, value) in enumerate(zip(attribute_of, constants, strict=True)):
+            if value is not None:
+                self.codes[attribute][key_of(value)] = constant << 2 | kind_of(value)
+
+    def nbytes(self) -> int:
+        """About what the tables weigh, constants and names included."""
+        tables = sum(map(sys.getsizeof, self.codes)) + sys.getsizeof(self.names) + sys.getsizeof(self._keys)
+        values = sum(map(sys.getsizeof, self._keys)) + sum(map(sys.getsizeof, self.names))
+        return tables + values + sys.getsizeof(self.attribute_of) + sys.getsizeof(self.references)

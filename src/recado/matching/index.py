@@ -1,0 +1,342 @@
+"""The index: millions of subscriptions, matched without looking at most of them.
+
+``add`` brings a filter to its key; subscriptions with equal filters share one entry. The entry's program
+(``program``) hangs in the lists of its most selective test (``access``, ``postings``); an event visits the lists that
+its values lead to and verifies what it finds there (``single``, ``kernel``). What the kernel cannot decide, it leaves
+to the plain evaluator, so the result is always the oracle's.
+
+Subscriptions come and go at any time; a lock makes every call whole, so threads may share an index.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recado.filters import expression
+from recado.filters.cost import check_filter
+from recado.filters.evaluate import evaluate
+from recado.matching.columns import match_columns
+from recado.matching.dense import BLOCK, TREE_WORDS
+from recado.matching.dictionary import ABSENT, Dictionary
+from recado.matching.encode import Columns, Encoder, encode_scalar
+from recado.matching.program import Compiler
+from recado.matching.registry import Registry
+from recado.matching.single import CANDIDATES, FOUND, UNCERTAIN, match_event
+from recado.matching.store import Store
+from recado.model.event import Event, expansions
+from recado.model.filter import Filter
+from recado.model.subscription import Subscription
+from recado.model.values import Value
+
+Array = NDArray[Any]
+TEXT_PAIRS = 1 << 18
+"""How many pairs of a list and an event, found by text, are grouped at a time."""
+_NO_TEXTS: Array = np.zeros((0, 5), np.int64)
+_NO_DATA: Array = np.zeros(0, np.uint8)
+
+
+class Index:
+    """Subscriptions by content. The interface is the naive matcher's, and more."""
+
+    def __init__(self) -> None:
+        self.dictionary = Dictionary()
+        self.store = Store(self.dictionary)
+        self.registry = Registry()
+        self.opaque: dict[int, Filter | str] = {}
+        self.lock = threading.RLock()
+        self.encoder = Encoder(self.dictionary)
+        self._compiler = Compiler(self.dictionary)
+        self._candidates = 0
+        self._matches = 0
+        self._events = 0
+        self._blank = _Blank()
+        self._space = _Space()
+
+    def __len__(self) -> int:
+        return self.registry.count
+
+    def __contains__(self, id: str) -> bool:
+        return self.registry.slot(id) >= 0
+
+    # -- changes
+
+    def add(self, subscription: Subscription, checked: bool = False) -> None:
+        """Add a subscription, or replace the one that has its id.
+
+        Its filter is checked first; ``checked`` says that this was done already, as ``read_subscription`` does it.
+        """
+        filter = subscription.whole_filter()
+        if not checked:
+            check_filter(filter)
+        with self.lock:
+            self._put(subscription.id, filter)
+            if self.store.wants_optimizing():
+                self.store.optimize()
+
+    def add_many(self, subscriptions: Iterable[Subscription], checked: bool = False) -> int:
+        """Add all of them, then choose access paths with all in view; returns how many were given."""
+        count = 0
+        for subscription in subscriptions:
+            self.add(subscription, checked)
+            count += 1
+        with self.lock:
+            self.store.optimize()
+            self.store.trim()
+            self.registry.trim()
+        return count
+
+    def remove(self, id: str) -> bool:
+        """Remove a subscription; False if there is none with this id."""
+        with self.lock:
+            slot = self.registry.slot(id)
+            if slot < 0:
+                return False
+            entry, left = self.registry.leave(slot)
+            self.registry.drop_slot(id)
+            if left == 0:
+                self.registry.drop_entry(entry)
+                self.store.delete(entry)
+                self.opaque.pop(entry, None)
+            return True
+
+    def _put(self, id: str, filter: Filter) -> None:
+        program = self._compiler.compile(filter)
+        digest = program.digest()
+        slot = self.registry.slot(id)
+        entry = self.registry.entry(digest)
+        if slot >= 0:
+            if entry == self.registry.entry_of[slot]:
+                return
+            self.remove(id)
+            program = self._compiler.compile(filter)  # constants of the old filter may be gone
+            digest = program.digest()
+            entry = self.registry.entry(digest)
+        slot = self.registry.new_slot(id)
+        if entry >= 0:
+            self.registry.join(entry, slot)
+            return
+        entry = self.store.insert(program)
+        self.registry.new_entry(entry, digest, slot)
+        if program.is_opaque:
+            self.opaque[entry] = filter
+
+    # -- matching
+
+    def match(self, event: Event) -> list[str]:
+        """The ids of the matching subscriptions, sorted."""
+        with self.lock:
+            slots = self.match_slots(event)
+            return sorted(self.registry.id_array(slots).to_pylist())
+
+    def match_slots(self, event: Event) -> Array:
+        """The slots of the matching subscriptions, in no order; ``id_of`` names them."""
+        with self.lock:
+            return self.registry.slots(self.match_entries(event))
+
+    def match_entries(self, event: Event) -> Array:
+        """The numbers of the matching entries, in no order."""
+        if any(type(value) is tuple for value in event.attributes.values()):
+            views = list(expansions(event, self.dictionary.names))
+            found = np.unique(np.concatenate([self._match_view(view) for view in views]))
+        else:
+            found = self._match_view(dict(event.items()))  # type: ignore[arg-type]  # no value is a tuple
+        self._events += 1
+        self._matches += len(found)
+        return found
+
+    def _match_view(self, view: dict[str, Value]) -> Array:
+        rows, texts, data = self.encode(view)
+        store, blank = self.store, self._blank
+        blank.fit(len(store.attributes), store.capacity)
+        store.events += 1
+        blank.stamp += 1
+        match_event(
+            store.words, store.floats, store.ints, store.bytes_, store.lists, store.postings, store.table, store.grids,
+            store.bounds, store.attributes, store.by_constant, store.hits, rows, texts, data, blank.codes,
+            blank.numbers, blank.texts, blank.stamps, blank.stamp, blank.found, blank.uncertain, blank.counts,
+        )  # fmt: skip
+        counts = blank.counts
+        self._candidates += int(counts[CANDIDATES])
+        found = blank.found[: counts[FOUND]].copy()
+        if counts[UNCERTAIN]:
+            sure = [e for e in blank.uncertain[: counts[UNCERTAIN]].tolist() if evaluate(self.opaque_filter(e), view)]
+            found = np.concatenate((found, np.array(sure, np.int32)))
+        return found
+
+    def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
+        """A single-valued view as the kernel reads it: rows (attribute, code, down, up), texts, bytes."""
+        names, codes = self.dictionary.names, self.dictionary.codes
+        wants_text, wants_folded = self.dictionary.wants_text, self.dictionary.wants_folded
+        rows: list[float] = []
+        texts: list[int] = []
+        data = bytearray()
+        for name, value in view.items():
+            attribute = names.get(name)
+            if attribute is None:
+                continue
+            if type(value) is str:
+                rows += (attribute, codes[attribute].get(value, 0), 0.0, 0.0)
+                if wants_text[attribute] or wants_folded[attribute]:
+                    texts.append(attribute)
+                    texts += _append(data, value, wants_text[attribute])
+                    texts += _append(data, value.casefold(), wants_folded[attribute])
+            else:
+                rows += (attribute, *encode_scalar(codes[attribute], value))
+        return (
+            np.array(rows, np.float64).reshape(-1, 4),
+            np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS,
+            np.frombuffer(data, np.uint8) if data else _NO_DATA,
+        )
+
+    def run_columns(self, columns: Columns) -> tuple[Array, Array]:
+        """Run the batch kernel on encoded columns: (rows, entries with flags)."""
+        store, space = self.store, self._space
+        store.events += columns.size
+        rows, codes, downs, ups, exact, starts, lengths, data = columns.matrices()
+        space.fit(columns.size, len(store.by_constant), max(len(codes), len(downs)))
+        if columns.has_texts:
+            space.fit_texts(len(store.lists))
+        count = -1
+        while count < 0 or count > len(space.found):
+            space.fit_found(count)
+            space.counts[0] = 0
+            count = match_columns(
+                store.words, store.floats, store.ints, store.bytes_, store.lists, store.postings, store.table,
+                store.grids, store.bounds, store.attributes, store.by_constant, store.hits, rows, codes, downs, ups,
+                exact, starts, lengths, data, columns.size, space.tally, space.events, space.work, space.ranks,
+                space.touched, space.codes, space.downs, space.ups, space.stamps, space.mask, space.mask_words,
+                space.masks, space.waiting, space.pairs, space.at, space.list_tally, space.list_touched,
+                space.list_events, space.found_events, space.found, space.counts,
+            )  # fmt: skip
+        self._candidates += int(space.counts[0])
+        return space.found_events[:count], space.found[:count]
+
+    def count(self, events: int, matches: int) -> None:
+        """So many events were matched, with so many entries found."""
+        self._events += events
+        self._matches += matches
+
+    def opaque_filter(self, entry: int) -> Filter:
+        """The filter of an entry that the kernel may leave to the evaluator; a snapshot keeps it as text."""
+        filter = self.opaque[entry]
+        if isinstance(filter, str):
+            filter = self.opaque[entry] = expression.parse(filter)
+        return filter
+
+    def id_of(self, slot: int) -> str:
+        return self.registry.id_of(slot)
+
+    # -- snapshots
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file that ``load`` maps."""
+        from recado.matching import snapshot  # it makes indexes, so it comes after this module
+
+        snapshot.save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], check: bool = True) -> Index:
+        """Map a saved index; ``check=False`` trusts the file."""
+        from recado.matching import snapshot
+
+        return snapshot.load(path, check)
+
+    # -- information
+
+    def statistics(self) -> dict[str, float]:
+        """Sizes, and what matching has cost so far."""
+        return {
+            "subscriptions": len(self),
+            "entries": self.store.entries,
+            "bytes": self.store.nbytes() + self.registry.nbytes() + self.dictionary.nbytes(),
+            "events": self._events,
+            "candidates": self._candidates,
+            "matches": self._matches,
+        }
+
+
+def _append(data: bytearray, text: str, wanted: bool) -> tuple[int, int]:
+    if not wanted:
+        return -1, 0
+    start = len(data)
+    data += text.encode()
+    return start, len(data) - start
+
+
+class _Blank:
+    """Work space of the kernel, blank between events: it grows with the index and is never cleared."""
+
+    def __init__(self) -> None:
+        self.codes: Array = np.zeros(0, np.int32)
+        self.numbers: Array = np.zeros((0, 4))
+        self.texts: Array = np.zeros((0, 4), np.int64)
+        self.stamps: Array = np.zeros(0, np.int64)
+        self.found: Array = np.zeros(0, np.int32)
+        self.uncertain: Array = np.zeros(0, np.int32)
+        self.counts: Array = np.zeros(3, np.int64)
+        self.stamp = 0
+
+    def fit(self, attributes: int, entries: int) -> None:
+        if attributes > len(self.codes):
+            self.codes = np.full(attributes, ABSENT, np.int32)
+            self.numbers = np.full((attributes, 4), np.nan)
+            self.texts = np.full((attributes, 4), -1, np.int64)
+        if entries > len(self.stamps):
+            room = entries + entries // 2 + 64
+            self.stamps = np.zeros(room, np.int64)
+            self.found = np.zeros(room, np.int32)
+            self.uncertain = np.zeros(room, np.int32)
+
+
+class _Space:
+    """Work space of the batch kernel; ``counts`` are the candidates verified and the blocks of events seen."""
+
+    def __init__(self) -> None:
+        self.counts: Array = np.zeros(2, np.int64)
+        self.tally: Array = np.zeros(1, np.int32)
+        self.found_events: Array = np.zeros(65_536, np.int32)
+        self.found: Array = np.zeros(65_536, np.int64)
+        self.events = self.work = self.ranks = self.tally
+        self.touched: Array = np.zeros((0, 2), np.int32)
+        self.codes: Array = np.zeros((0, BLOCK), np.int32)
+        self.downs: Array = np.zeros((0, BLOCK))
+        self.ups: Array = np.zeros((0, BLOCK))
+        self.stamps: Array = np.zeros((2, 0), np.int64)
+        self.mask: Array = np.zeros(BLOCK + 8, np.uint8)
+        self.mask_words: Array = self.mask.view(np.int64)
+        self.masks: Array = np.zeros((TREE_WORDS + 2, BLOCK), np.uint8)
+        self.waiting: Array = np.zeros(TREE_WORDS + 2, np.uint8)
+        self.at: Array = np.zeros(4, np.int64)
+        self.pairs: Array = np.zeros((0, 2), np.int32)
+        self.list_touched: Array = np.zeros((0, 2), np.int32)
+        self.list_tally = self.list_events = self.tally
+
+    def fit(self, events: int, constants: int, rows: int) -> None:
+        if events > len(self.touched):
+            self.events, self.work, self.ranks = np.zeros((3, events), np.int32)
+            self.touched = np.zeros((events, 2), np.int32)
+        if constants > len(self.tally):
+            self.tally = np.zeros(constants, np.int32)
+        if rows > len(self.codes):
+            self.codes = np.zeros((rows, BLOCK), np.int32)
+            self.downs, self.ups = np.zeros((rows, BLOCK)), np.zeros((rows, BLOCK))
+            self.stamps = np.zeros((2, rows), np.int64)
+
+    def fit_texts(self, lists: int) -> None:
+        if not len(self.pairs):
+            self.pairs = np.zeros((TEXT_PAIRS, 2), np.int32)
+            self.list_touched = np.zeros((TEXT_PAIRS, 2), np.int32)
+            self.list_events = np.zeros(TEXT_PAIRS, np.int32)
+        if lists > len(self.list_tally):
+            self.list_tally = np.zeros(lists, np.int32)
+
+    def fit_found(self, count: int) -> None:
+        if count > len(self.found_events):
+            self.found_events = np.zeros(count, np.int32)
+            self.found = np.zeros(count, np.int64)

@@ -1,0 +1,522 @@
+"""Filters compiled into flat programs that the kernel verifies.
+
+A program is a run of 64-bit words. Each instruction tests one attribute and opens with a word of this layout:
+
+    bits  0-5   operation            bits 10-11  bounds that are strict (NUM, TIME)
+    bit   6     negated              bits 12-31  attribute
+    bit   7     last                 bits 32-63  argument: a code, a count, a length
+    bit   8     has jumps
+    bit   9     is an access path
+
+A conjunction has no jumps: an instruction that fails rejects, the last one accepts. In any other tree each
+instruction is followed by a word with two forward jumps (taken when true, when false; in words from the
+instruction), where 0 accepts and -1 rejects. Then comes the payload: two float64 bounds, packed int32 codes, or bytes.
+
+Equality is tested on *codes*: the dictionary in ``recado.matching.dictionary`` gives every constant a number, so the
+kernel never compares values. Order is tested on float64. An integer that float64 cannot hold is between two floats
+that can (``down`` and ``up``); testing the right one of the two keeps every comparison exact (see ``bracket``).
+A range whose bound float64 cannot hold, and all that the kernel does not know (regular expressions, similarity,
+CESQL), compiles to OPAQUE: the kernel leaves it to the plain evaluator, after everything else has passed.
+
+**Access paths.** An entry is found through one or more *access* instructions, such that whenever the filter is true at
+least one of them is. A conjunction needs one, and ``recado.matching.store`` picks the most selective; for other trees
+``access_set`` picks here.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from recado.filters import cesql
+from recado.filters.patterns import like_tokens
+from recado.matching.dictionary import Dictionary
+from recado.model.filter import (
+    And,
+    Between,
+    Compare,
+    CompareOp,
+    Constant,
+    Exists,
+    Filter,
+    In,
+    Not,
+    Or,
+    Regex,
+    Similar,
+    Sql,
+    Text,
+)
+from recado.model.values import Kind, Value, canonical, kind_of, microseconds
+
+EQ, NE, IN, EXISTS, NUM, TIME = 0, 1, 2, 3, 4, 5
+PREFIX, SUFFIX, CONTAINS, LIKE = 6, 7, 8, 9
+FOLDED = 4  # added to a text operation that ignores case
+STR_GE, STR_GT, STR_LE, STR_LT = 14, 15, 16, 17
+OPAQUE, NEVER = 18, 19
+
+NEGATED, LAST, JUMPS, ACCESS, LOW_STRICT, HIGH_STRICT = (1 << bit for bit in (6, 7, 8, 9, 10, 11))
+ATTRIBUTE_SHIFT, ATTRIBUTE_MASK = 12, (1 << 20) - 1
+STAR, QUESTION = 0xFF, 0xFE  # wildcards inside an encoded LIKE pattern; neither byte occurs in UTF-8
+
+_TEXT_OPS = {"prefix": PREFIX, "suffix": SUFFIX, "contains": CONTAINS, "like": LIKE}
+_STR_OPS = {">=": STR_GE, ">": STR_GT, "<=": STR_LE, "<": STR_LT}
+_FLOATS = struct.Struct("<dd")
+_INTS = struct.Struct("<qq")
+_EXACT = 1 << 53
+
+
+class Instruction:
+    """One test before it is laid out; ``cost`` orders the tests and the access paths of a tree."""
+
+    __slots__ = ("access", "argument", "attribute", "cost", "flags", "op", "payload")
+
+    def __init__(
+        self,
+        op: int,
+        attribute: int = 0,
+        argument: int = 0,
+        payload: tuple[int, ...] = (),
+        flags: int = 0,
+        cost: float = 1.0,
+    ) -> None:
+        self.op, self.attribute, self.argument, self.payload, self.flags = op, attribute, argument, payload, flags
+        self.cost = cost
+        self.access = False
+
+    def head(self, extra: int) -> int:
+        word = self.op | self.flags | extra | self.attribute << ATTRIBUTE_SHIFT | self.argument << 32
+        if self.access:
+            word |= ACCESS
+        return word - (1 << 64) if word >> 63 else word
+
+
+class Program:
+    """The words of a filter, and what the store must know to link it.
+
+    Tests stand in one order whatever the order in the filter, so equal programs are a cheap sign of equal filters;
+    ``digest`` is the 128-bit name of a program. It never confuses two filters, and for conjunctions over different
+    attributes it recognises all that are equal; of other filters, those that are written alike.
+    """
+
+    __slots__ = ("codes", "is_conjunction", "is_opaque", "words")
+
+    def __init__(self, words: list[int], codes: list[int], is_conjunction: bool, is_opaque: bool) -> None:
+        self.words = words
+        self.codes = codes
+        self.is_conjunction = is_conjunction
+        self.is_opaque = is_opaque
+
+    def digest(self) -> tuple[int, int]:
+        data = struct.pack(f"<{len(self.words)}q", *self.words)
+        first, second = _INTS.unpack(blake2b(data, digest_size=16).digest())
+        return first, second
+
+
+def bracket(number: int | float) -> tuple[float, float]:
+    """The nearest floats at or below and at or above a number of 64 bits; equal if a float holds it exactly."""
+    nearest = float(number)
+    if -_EXACT <= nearest <= _EXACT or nearest == number:
+        return nearest, nearest
+    if nearest > number:
+        return math.nextafter(nearest, -math.inf), nearest
+    return nearest, math.nextafter(nearest, math.inf)
+
+
+def byte_words(data: bytes) -> tuple[int, ...]:
+    padded = data + bytes(-len(data) % 8)
+    return struct.unpack(f"<{len(padded) // 8}q", padded)
+
+
+def like_bytes(pattern: str, fold: bool) -> bytes:
+    """A wildcard pattern as bytes, with STAR and QUESTION for its wildcards."""
+    out = bytearray()
+    for token in like_tokens(pattern):
+        if token is None:
+            out.append(STAR)
+        elif token == "":
+            out.append(QUESTION)
+        else:
+            out += (token.casefold() if fold else token).encode()
+    return bytes(out)
+
+
+class Compiler:
+    """Compiles one filter at a time against a dictionary; new names and constants are entered as they come.
+
+    ``codes`` collects every constant that the program refers to, so that the dictionary can count references.
+    """
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self._dictionary = dictionary
+        self._codes: list[int] = []
+        self._opaque = False
+
+    def compile(self, filter: Filter) -> Program:
+        self._codes = []
+        self._opaque = False
+        words = self._plain_conjunction(filter)
+        if words is not None:
+            return Program(words, self._codes, True, False)
+        self._codes = []
+        leaves = self._conjunction(filter)
+        if leaves is not None:
+            return Program(_lay_out_conjunction(leaves), self._codes, True, self._opaque)
+        tree = self._tree(filter, False)
+        for leaf in access_set(tree) or ():
+            leaf.access = True
+        return Program(_lay_out_tree(tree), self._codes, False, self._opaque)
+
+    # -- conjunctions
+
+    def _plain_conjunction(self, filter: Filter) -> list[int] | None:
+        """The words of a conjunction of equalities and numeric ranges on different attributes; None for the rest.
+
+        Most filters are of this kind and millions are loaded, so they take this short way to the same words.
+        """
+        parts = [filter]
+        if type(filter) is And:
+            parts = list(filter.parts)
+            if len(parts) == 2 and type(parts[1]) is And:  # a filter with its event type joined in
+                parts = [parts[0], *parts[1].parts]
+        leaves = []
+        for part in parts:
+            leaf = self._plain_leaf(part)
+            if leaf is None:
+                return None
+            leaves.append(leaf)
+        if not leaves or len({leaf[1] for leaf in leaves}) < len(leaves):
+            return None
+        leaves.sort()
+        words: list[int] = []
+        last = leaves[-1]
+        for leaf in leaves:
+            words.append(leaf[2] | leaf[1] << ATTRIBUTE_SHIFT | leaf[3] << 32 | (LAST if leaf is last else 0))
+            words += leaf[4]
+        return words
+
+    def _plain_leaf(self, node: Filter) -> _Order | None:
+        if type(node) is Compare:
+            value = node.value
+            if node.op == "==":
+                attribute = self._dictionary.attribute(node.name)
+                code = None if type(value) is bool else self._dictionary.codes[attribute].get(value)
+                if code is None:
+                    code = self._dictionary.code(attribute, value)
+                self._codes.append(code)
+                return 0.5, attribute, EQ, code, ()
+            return None
+        if type(node) is Between:
+            low, high = node.low, node.high
+            if (type(low) is int or type(low) is float) and (type(high) is int or type(high) is float):
+                if -_EXACT <= low <= _EXACT and -_EXACT <= high <= _EXACT:
+                    attribute = self._dictionary.attribute(node.name)
+                    return 1.5, attribute, NUM, 0, _INTS.unpack(_FLOATS.pack(low + 0.0, high + 0.0))
+        return None
+
+    def _conjunction(self, filter: Filter) -> list[Instruction] | None:
+        """The tests of a conjunction of (negated) predicates; None for any other shape."""
+        literals: list[tuple[Filter, bool]] = []
+        stack: list[tuple[Filter, bool]] = [(filter, False)]
+        while stack:
+            node, negated = stack.pop()
+            if type(node) is Not:
+                stack.append((node.part, not negated))
+            elif type(node) is And or type(node) is Or:
+                if (type(node) is Or) is not negated:
+                    return None
+                stack.extend((part, negated) for part in node.parts)
+            else:
+                literals.append((node, negated))
+        leaves: list[Instruction] = []
+        for node, negated in literals:
+            leaves += self._literal(node, negated)
+        return _join_ranges(leaves)
+
+    def _literal(self, node: Filter, negated: bool) -> list[Instruction]:
+        leaves = self._predicate(node)
+        if negated:
+            if len(leaves) > 1:  # a string range is two tests; its negation is not a conjunction
+                leaves = [self._opaque_leaf(node)]
+            leaves[0].flags ^= NEGATED
+        return leaves
+
+    # -- other trees
+
+    def _tree(self, node: Filter, negated: bool) -> _Tree:
+        """The filter with negations pushed down to the leaves (depth is bounded by the filter's own limit)."""
+        if isinstance(node, Not):
+            return self._tree(node.part, not negated)
+        if isinstance(node, (And, Or)):
+            is_and = isinstance(node, And) is not negated
+            return _Branch(is_and, [self._tree(part, negated) for part in node.parts])
+        leaves: list[_Tree] = list(self._literal(node, negated))
+        return leaves[0] if len(leaves) == 1 else _Branch(True, leaves)
+
+    # -- predicates
+
+    def _predicate(self, node: Filter) -> list[Instruction]:
+        if isinstance(node, Compare):
+            return self._compare(node.name, node.op, node.value)
+        if isinstance(node, Between):
+            return self._between(node)
+        if isinstance(node, In):
+            return [self._set(node)]
+        if isinstance(node, Exists):
+            return [Instruction(EXISTS, self._dictionary.attribute(node.name), cost=2.0)]
+        if isinstance(node, Text):
+            return [self._text(node)]
+        if isinstance(node, Constant):
+            return [Instruction(NEVER, flags=NEGATED if node.value else 0, cost=0.0)]
+        return [self._opaque_leaf(node)]
+
+    def _opaque_leaf(self, node: Filter) -> Instruction:
+        self._opaque = True
+        attribute, argument = 0, 0
+        if isinstance(node, (Regex, Similar, Compare, Between)):
+            attribute, argument = self._dictionary.attribute(node.name), 1
+        elif isinstance(node, Sql):
+            for name in cesql.names(node.text):
+                self._dictionary.attribute(name)  # so that views hold what the evaluator will ask for
+        digest = blake2b(repr(node).encode(), digest_size=16).digest()  # two opaque tests differ in their words, too
+        return Instruction(OPAQUE, attribute, argument, _INTS.unpack(digest), cost=100.0)
+
+    def _code(self, attribute: int, value: Value) -> int:
+        code = self._dictionary.code(attribute, value)
+        self._codes.append(code)
+        return code
+
+    def _compare(self, name: str, op: CompareOp, value: Value) -> list[Instruction]:
+        attribute = self._dictionary.attribute(name)
+        kind = kind_of(value)
+        if op in ("==", "!="):
+            if op == "!=" and kind is Kind.BOOL:
+                op, value = "==", not value
+            code = self._code(attribute, value)
+            return [Instruction(EQ if op == "==" else NE, attribute, code, cost=0.5 if op == "==" else 3.0)]
+        if kind is Kind.BOOL:
+            return [Instruction(NEVER)]
+        if isinstance(value, str):
+            data = value.encode()
+            self._dictionary.needs_text(attribute, fold=False)
+            return [Instruction(_STR_OPS[op], attribute, len(data), byte_words(data), cost=4.0)]
+        number, kernel_op = _ordered(value)
+        low = number if op in (">", ">=") else -math.inf
+        high = number if op in ("<", "<=") else math.inf
+        return [self._range(Compare(name, op, value), kernel_op, low, high, op == ">", op == "<")]
+
+    def _between(self, node: Between) -> list[Instruction]:
+        kind = kind_of(node.low)
+        if kind is not kind_of(node.high) or kind is Kind.BOOL:
+            return [Instruction(NEVER)]
+        if kind is Kind.STRING:
+            return self._compare(node.name, ">=", node.low) + self._compare(node.name, "<=", node.high)
+        low, op = _ordered(node.low)
+        high, _ = _ordered(node.high)
+        return [self._range(node, op, low, high, False, False)]
+
+    def _range(
+        self, node: Compare | Between, op: int, low: int | float, high: int | float, low_strict: bool, high_strict: bool
+    ) -> Instruction:
+        attribute = self._dictionary.attribute(node.name)
+        (low_float, low_up), (high_float, high_up) = bracket(low), bracket(high)
+        if low_float != low_up or high_float != high_up:
+            return self._opaque_leaf(node)
+        flags = 0
+        if low_strict:
+            low_float, flags = math.nextafter(low_float, math.inf), flags | LOW_STRICT
+        if high_strict:
+            high_float, flags = math.nextafter(high_float, -math.inf), flags | HIGH_STRICT
+        return _range_leaf(op, attribute, low_float, high_float, flags)
+
+    def _set(self, node: In) -> Instruction:
+        attribute = self._dictionary.attribute(node.name)
+        distinct = {(kind_of(value), canonical(value)): value for value in node.values}
+        codes = sorted(self._code(attribute, value) for value in distinct.values())
+        if not codes:
+            return Instruction(NEVER)
+        if len(codes) == 1:
+            return Instruction(EQ, attribute, codes[0], cost=0.5)
+        padded = codes + [-1] * (len(codes) % 2)
+        payload = struct.unpack(f"<{len(padded) // 2}q", struct.pack(f"<{len(padded)}i", *padded))
+        return Instruction(IN, attribute, len(codes), payload, cost=1.0)
+
+    def _text(self, node: Text) -> Instruction:
+        attribute = self._dictionary.attribute(node.name)
+        op = _TEXT_OPS[node.op] + (FOLDED if node.fold else 0)
+        if node.op == "like":
+            data = like_bytes(node.pattern, node.fold)
+        else:
+            data = (node.pattern.casefold() if node.fold else node.pattern).encode()
+        self._opaque |= node.op in ("like", "contains")  # the kernel may leave a long search to the evaluator
+        self._dictionary.needs_text(attribute, node.fold)
+        return Instruction(op, attribute, len(data), byte_words(data), cost=5.0)
+
+
+def _ordered(value: Value) -> tuple[int | float, int]:
+    """A number or an instant as a number, and the operation that tests its order."""
+    if isinstance(value, datetime):
+        return microseconds(value), TIME
+    assert isinstance(value, (int, float))
+    return value, NUM
+
+
+def _range_leaf(op: int, attribute: int, low: float, high: float, flags: int) -> Instruction:
+    words = _INTS.unpack(_FLOATS.pack(low + 0.0, high + 0.0))  # adding 0 makes -0.0 the one zero
+    return Instruction(op, attribute, 0, words, flags, 1.5)
+
+
+def _lay_out_conjunction(leaves: list[Instruction]) -> list[int]:
+    if not leaves:  # always true: a test that never holds, negated
+        leaves = [Instruction(NEVER, flags=NEGATED)]
+    leaves.sort(key=_order)
+    words: list[int] = []
+    last = leaves[-1]
+    for leaf in leaves:
+        words.append(leaf.head(LAST if leaf is last else 0))
+        words += leaf.payload
+    return words
+
+
+_Order = tuple[float, int, int, int, tuple[int, ...]]
+
+
+def _order(leaf: Instruction) -> _Order:
+    return leaf.cost, leaf.attribute, leaf.op | leaf.flags, leaf.argument, leaf.payload
+
+
+def _join_ranges(leaves: list[Instruction]) -> list[Instruction]:
+    """``x > 1`` and ``x < 5`` become one test: the strict flags stay with the bound they belong to."""
+    if sum(leaf.op in (NUM, TIME) for leaf in leaves) < 2:
+        return leaves
+    kept: list[Instruction] = []
+    ranges: dict[tuple[int, int], Instruction] = {}
+    for leaf in leaves:
+        if leaf.op not in (NUM, TIME) or leaf.flags & NEGATED:
+            kept.append(leaf)
+            continue
+        key = leaf.op, leaf.attribute
+        other = ranges.get(key)
+        if other is None:
+            ranges[key] = leaf
+            kept.append(leaf)
+        else:
+            kept[kept.index(other)] = ranges[key] = _intersection(other, leaf)
+    return kept
+
+
+def _intersection(left: Instruction, right: Instruction) -> Instruction:
+    """Both ranges as one. Of two equal bounds the strict one is narrower for numbers between two floats."""
+    (left_low, left_high), (right_low, right_high) = _bounds(left), _bounds(right)
+    low = max((left_low, left.flags & LOW_STRICT), (right_low, right.flags & LOW_STRICT))
+    high = min((left_high, -(left.flags & HIGH_STRICT)), (right_high, -(right.flags & HIGH_STRICT)))
+    return _range_leaf(left.op, left.attribute, low[0], high[0], low[1] | -high[1])
+
+
+def _bounds(leaf: Instruction) -> tuple[float, float]:
+    low, high = _FLOATS.unpack(_INTS.pack(*leaf.payload))
+    return low, high
+
+
+class _Branch:
+    __slots__ = ("is_and", "parts")
+
+    def __init__(self, is_and: bool, parts: list[_Tree]) -> None:
+        self.is_and = is_and
+        self.parts = parts
+
+
+_Tree = Instruction | _Branch
+
+
+def access_set(tree: _Tree) -> list[Instruction] | None:
+    """The cheapest set of tests such that one of them holds whenever the tree does; None if there is none."""
+    found = _access(tree)
+    return found[1] if found else None
+
+
+_ACCESS_COST = {EQ: 0.01, IN: 0.01, NUM: 0.2, TIME: 0.2, NE: 0.9, EXISTS: 0.9, OPAQUE: 0.9}
+
+
+def _access(tree: _Tree) -> tuple[float, list[Instruction]] | None:
+    if isinstance(tree, Instruction):
+        return _leaf_access(tree)
+    found = [_access(part) for part in tree.parts]
+    if tree.is_and:
+        usable = [choice for choice in found if choice is not None]
+        return min(usable, key=lambda choice: choice[0]) if usable else None
+    cost, leaves = 0.0, []
+    for choice in found:
+        if choice is None:
+            return None
+        cost += choice[0]
+        leaves += choice[1]
+    return cost, leaves
+
+
+def _leaf_access(leaf: Instruction) -> tuple[float, list[Instruction]] | None:
+    if leaf.op == NEVER and not leaf.flags & NEGATED:
+        return 0.0, []
+    if leaf.flags & NEGATED or (leaf.op == OPAQUE and not leaf.argument):
+        return None
+    cost = _ACCESS_COST.get(leaf.op, 0.05)
+    return cost * (leaf.argument if leaf.op == IN else 1), [leaf]
+
+
+ACCEPT, REJECT = -1, -2
+_Emitted = tuple[Instruction, int, int]
+
+
+def _lay_out_tree(tree: _Tree) -> list[int]:
+    """Words of a tree: tests in the order of evaluation, each with its jumps."""
+    emitted: list[_Emitted] = []
+    start = _emit(tree, ACCEPT, REJECT, emitted)
+    if start < 0:  # the tree is constant
+        return [Instruction(NEVER, flags=NEGATED if start == ACCEPT else 0).head(LAST)]
+    del emitted[start + 1 :]  # nothing jumps back to these
+    emitted.reverse()
+    starts = [0]
+    for leaf, _, _ in emitted:
+        starts.append(starts[-1] + 2 + len(leaf.payload))
+
+    def jump(target: int, at: int) -> int:
+        if target < 0:
+            return 0 if target == ACCEPT else 0xFFFFFFFF
+        return starts[start - target] - starts[at]
+
+    words: list[int] = []
+    for at, (leaf, on_true, on_false) in enumerate(emitted):
+        words.append(leaf.head(JUMPS | (LAST if at == start else 0)))
+        jumps = jump(on_true, at) | jump(on_false, at) << 32
+        words.append(jumps - (1 << 64) if jumps >> 63 else jumps)
+        words.extend(leaf.payload)
+    return words
+
+
+def _emit(tree: _Tree, on_true: int, on_false: int, emitted: list[_Emitted]) -> int:
+    """Append the tests of a tree back to front, so that every jump target exists already; returns where to enter."""
+    if isinstance(tree, Instruction):
+        if tree.op == NEVER:
+            return on_true if tree.flags & NEGATED else on_false
+        if on_true == on_false:
+            return on_true
+        emitted.append((tree, on_true, on_false))
+        return len(emitted) - 1
+    entry = on_true if tree.is_and else on_false
+    for part in sorted(tree.parts, key=_tree_order, reverse=True):
+        if tree.is_and:
+            entry = _emit(part, entry, on_false, emitted)
+        else:
+            entry = _emit(part, on_true, entry, emitted)
+    return entry
+
+
+def _tree_order(tree: _Tree) -> tuple[Any, ...]:
+    """Cheap tests first; the rest of the order is arbitrary, but the same for equal trees."""
+    if isinstance(tree, Instruction):
+        return _order(tree)
+    parts = sorted(map(_tree_order, tree.parts))
+    return sum((part[0] for part in parts), 0.0), -1, tree.is_and, 0, tuple(parts)

@@ -1,0 +1,378 @@
+"""Who subscribed to what: subscription ids, and the entries (distinct filters) that they share.
+
+A *slot* is the number of a subscription. Millions of them must fit, so ids lie in one byte pool behind a hash table
+of slots, filter keys are kept as 128-bit digests behind another, and the slots of an entry are inlined when there is
+only one. All of it is flat arrays that a snapshot can map.
+
+Rows of ``members``: how many slots the entry has, then that slot, or where the block of slots begins and its size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from recado.matching.jit import jit
+from recado.matching.store import grown
+
+Array = NDArray[Any]
+EMPTY = -1
+
+
+@jit
+def _hash_bytes(data, at, length):
+    value = np.uint64(0xCBF29CE484222325)
+    for i in range(at, at + length):
+        value = (value ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
+    value ^= value >> np.uint64(32)
+    return np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@jit
+def _id_at(data, offset):
+    """Start and length of an id in the pool: two length bytes come first."""
+    return np.int64(offset) + 2, np.int64(data[offset]) | np.int64(data[offset + 1]) << 8
+
+
+@jit
+def find_id(table, offsets, pool, id_, id_length):
+    """(position in the table, slot or -1) of an id."""
+    mask = table.shape[0] - 1
+    at = _hash_bytes(id_, 0, id_length) & mask
+    while table[at] != EMPTY:
+        start, length = _id_at(pool, offsets[table[at]])
+        if length == id_length:
+            same = True
+            for i in range(length):
+                if pool[start + i] != id_[i]:
+                    same = False
+                    break
+            if same:
+                return at, np.int64(table[at])
+        at = (at + 1) & mask
+    return at, np.int64(-1)
+
+
+@jit
+def enter_id(table, offsets, pool, top, data, slot):
+    """Append an id, its two length bytes first, to the pool and enter its slot."""
+    length = data.shape[0] - 2
+    for i in range(length + 2):
+        pool[top + i] = data[i]
+    offsets[slot] = top
+    mask = table.shape[0] - 1
+    at = _hash_bytes(pool, top + 2, length) & mask
+    while table[at] != EMPTY:
+        at = (at + 1) & mask
+    table[at] = slot
+
+
+@jit
+def _home_of_slot(slot, offsets, pool, mask):
+    start, length = _id_at(pool, offsets[slot])
+    return _hash_bytes(pool, start, length) & mask
+
+
+@jit
+def drop_id(table, at, offsets, pool):
+    """Empty a position of the id table and close the gap behind it."""
+    mask = table.shape[0] - 1
+    hole = at
+    while True:
+        at = (at + 1) & mask
+        if table[at] == EMPTY:
+            break
+        home = _home_of_slot(table[at], offsets, pool, mask)
+        if ((at - home) & mask) >= ((at - hole) & mask):
+            table[hole] = table[at]
+            hole = at
+    table[hole] = EMPTY
+
+
+@jit
+def rehash_ids(old, table, offsets, pool):
+    mask = table.shape[0] - 1
+    for slot in old:
+        if slot != EMPTY:
+            at = _home_of_slot(slot, offsets, pool, mask)
+            while table[at] != EMPTY:
+                at = (at + 1) & mask
+            table[at] = slot
+
+
+@jit
+def find_key(table, keys, first, second):
+    """(position in the table, entry or -1) of a filter key's digest."""
+    mask = table.shape[0] - 1
+    at = first & mask
+    while table[at] != EMPTY:
+        entry = table[at]
+        if keys[entry, 0] == first and keys[entry, 1] == second:
+            return at, np.int64(entry)
+        at = (at + 1) & mask
+    return at, np.int64(-1)
+
+
+@jit
+def enter_key(table, keys, members, entry_of, entry, slot, first, second):
+    """A new entry with its first member."""
+    keys[entry, 0], keys[entry, 1] = first, second
+    members[entry, 0], members[entry, 1], members[entry, 2] = 1, slot, 0
+    entry_of[slot] = entry
+    mask = table.shape[0] - 1
+    at = first & mask
+    while table[at] != EMPTY:
+        at = (at + 1) & mask
+    table[at] = entry
+
+
+@jit
+def drop_key(table, at, keys):
+    mask = table.shape[0] - 1
+    hole = at
+    while True:
+        at = (at + 1) & mask
+        if table[at] == EMPTY:
+            break
+        home = keys[table[at], 0] & mask
+        if ((at - home) & mask) >= ((at - hole) & mask):
+            table[hole] = table[at]
+            hole = at
+    table[hole] = EMPTY
+
+
+@jit
+def rehash_keys(old, table, keys):
+    mask = table.shape[0] - 1
+    for entry in old:
+        if entry != EMPTY:
+            at = keys[entry, 0] & mask
+            while table[at] != EMPTY:
+                at = (at + 1) & mask
+            table[at] = entry
+
+
+@jit
+def slots_of(entries, members, blocks, out):
+    """The slots of all entries, one after the other."""
+    count = 0
+    for entry in entries:
+        size = members[entry, 0]
+        if size == 1:
+            out[count] = members[entry, 1]
+        else:
+            start = members[entry, 1]
+            out[count : count + size] = blocks[start : start + size]
+        count += size
+
+
+@jit
+def total_members(entries, members):
+    total = 0
+    for entry in entries:
+        total += members[entry, 0]
+    return total
+
+
+@jit
+def compact_ids(offsets, slots, pool, packed):
+    """Copy the ids of ``slots`` into ``packed`` one after the other, and point at them there."""
+    top = 0
+    for slot in slots:
+        start, length = _id_at(pool, offsets[slot])
+        packed[top : top + length + 2] = pool[start - 2 : start + length]
+        offsets[slot] = top
+        top += length + 2
+    return top
+
+
+@jit
+def unpack_ids(offsets, pool, slots, ends, data):
+    """The ids of ``slots`` as an Arrow string array has them: end offsets, and bytes (or their number, if no room)."""
+    top = 0
+    ends[0] = 0
+    for i in range(slots.shape[0]):
+        start, length = _id_at(pool, offsets[slots[i]])
+        if top + length <= data.shape[0]:
+            data[top : top + length] = pool[start : start + length]
+        top += length
+        ends[i + 1] = top
+    return top
+
+
+class Registry:
+    """Subscription ids and shared entries."""
+
+    arrays = ("ids", "offsets", "pool", "entry_of", "keys", "key_table", "members", "blocks")
+
+    def __init__(self) -> None:
+        self.ids: Array = np.full(64, EMPTY, np.int32)
+        self.offsets: Array = np.zeros(64, np.uint32)
+        self.pool: Array = np.zeros(1024, np.uint8)
+        self.entry_of: Array = np.full(64, -1, np.int32)
+        self.keys: Array = np.zeros((64, 2), np.int64)
+        self.key_table: Array = np.full(64, EMPTY, np.int32)
+        self.members: Array = np.zeros((64, 3), np.int32)
+        self.blocks: Array = np.zeros(64, np.int32)
+        self.count = 0
+        self.slots_top = 0
+        self.pool_top = 0
+        self._garbage = 0
+        self._entries = 0
+        self._blocks_top = 0
+        self._free_slots: list[int] = []
+        self._free_blocks: dict[int, list[int]] = {}
+
+    # -- ids
+
+    def slot(self, id: str) -> int:
+        """The slot of a subscription, or -1."""
+        data = np.frombuffer(id.encode(), np.uint8)
+        return int(find_id(self.ids, self.offsets, self.pool, data, len(data))[1])
+
+    def new_slot(self, id: str) -> int:
+        """A slot for an id that has none."""
+        encoded = id.encode()
+        size = len(encoded) + 2
+        if (self.count + 1) * 3 > len(self.ids) * 2:
+            bigger = np.full(len(self.ids) * 2, EMPTY, np.int32)
+            rehash_ids(self.ids, bigger, self.offsets, self.pool)
+            self.ids = bigger
+        if self.pool_top + size > len(self.pool):
+            self.pool = grown(self.pool, self.pool_top + size)
+        slot = self._free_slots.pop() if self._free_slots else self._next_slot()
+        data = np.frombuffer(len(encoded).to_bytes(2, "little") + encoded, np.uint8)
+        enter_id(self.ids, self.offsets, self.pool, self.pool_top, data, slot)
+        self.pool_top += size
+        self.count += 1
+        return slot
+
+    def _next_slot(self) -> int:
+        slot = self.slots_top
+        self.slots_top += 1
+        if self.slots_top > len(self.offsets):
+            self.offsets = grown(self.offsets, self.slots_top)
+            self.entry_of = grown(self.entry_of, self.slots_top, -1)
+        return slot
+
+    def drop_slot(self, id: str) -> None:
+        encoded = id.encode()
+        data = np.frombuffer(encoded, np.uint8)
+        at, slot = find_id(self.ids, self.offsets, self.pool, data, len(data))
+        drop_id(self.ids, at, self.offsets, self.pool)
+        self.entry_of[slot] = -1
+        self._free_slots.append(int(slot))
+        self.count -= 1
+        self._garbage += len(encoded) + 2
+        if self._garbage > 65_536 and self._garbage * 2 > self.pool_top:
+            live = np.flatnonzero(self.entry_of[: self.slots_top] >= 0)
+            packed = np.empty(self.pool_top - self._garbage + 1024, np.uint8)
+            self.pool_top = int(compact_ids(self.offsets, live, self.pool, packed))
+            self.pool, self._garbage = packed, 0
+
+    def id_of(self, slot: int) -> str:
+        start = int(self.offsets[slot])
+        length = int(self.pool[start]) | int(self.pool[start + 1]) << 8
+        return bytes(self.pool[start + 2 : start + 2 + length]).decode()
+
+    def id_array(self, slots: Array) -> pa.Array:
+        """The ids of many slots as an Arrow array of strings."""
+        ends = np.empty(len(slots) + 1, np.int64)
+        data = np.empty(len(slots) * 16 + 64, np.uint8)
+        size = int(unpack_ids(self.offsets, self.pool, slots, ends, data))
+        if size > len(data):
+            data = np.empty(size, np.uint8)
+            unpack_ids(self.offsets, self.pool, slots, ends, data)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data[:size])]
+        return pa.Array.from_buffers(pa.large_string(), len(slots), buffers)
+
+    # -- keys and members
+
+    def entry(self, digest: tuple[int, int]) -> int:
+        """The entry of a filter key, or -1."""
+        return int(find_key(self.key_table, self.keys, *digest)[1])
+
+    def new_entry(self, entry: int, digest: tuple[int, int], slot: int) -> None:
+        """A first subscription has this filter."""
+        if entry >= len(self.keys):
+            self.keys = grown(self.keys, entry + 1)
+            self.members = grown(self.members, entry + 1)
+        if (self._entries + 1) * 3 > len(self.key_table) * 2:
+            bigger = np.full(len(self.key_table) * 2, EMPTY, np.int32)
+            rehash_keys(self.key_table, bigger, self.keys)
+            self.key_table = bigger
+        enter_key(self.key_table, self.keys, self.members, self.entry_of, entry, slot, *digest)
+        self._entries += 1
+
+    def drop_entry(self, entry: int) -> None:
+        at, _ = find_key(self.key_table, self.keys, *self.keys[entry].tolist())
+        drop_key(self.key_table, at, self.keys)
+        self._entries -= 1
+
+    def join(self, entry: int, slot: int) -> None:
+        """One more subscription has this filter."""
+        count, at, size = self.members[entry].tolist()
+        self.entry_of[slot] = entry
+        if count == max(size, 1):
+            at = self._move_block(count, at, size)
+            size = max(2, size * 2)
+        self.blocks[at + count] = slot
+        self.members[entry] = count + 1, at, size
+
+    def _move_block(self, count: int, at: int, size: int) -> int:
+        bigger = max(2, size * 2)
+        free = self._free_blocks.get(bigger)
+        if free:
+            start = free.pop()
+        else:
+            start = self._blocks_top
+            self._blocks_top += bigger
+            self.blocks = grown(self.blocks, self._blocks_top)
+        if size == 0:
+            self.blocks[start] = at
+        else:
+            self.blocks[start : start + count] = self.blocks[at : at + count]
+            self._free_blocks.setdefault(size, []).append(at)
+        return start
+
+    def leave(self, slot: int) -> tuple[int, int]:
+        """One subscription less: (its entry, how many it has left)."""
+        entry = int(self.entry_of[slot])
+        count, at, size = self.members[entry].tolist()
+        if size:
+            block = self.blocks[at : at + count]
+            block[np.flatnonzero(block == slot)[0]] = block[count - 1]
+            if count == 2:  # back to the inlined form
+                self._free_blocks.setdefault(size, []).append(at)
+                at, size = int(block[0]), 0
+        self.members[entry] = count - 1, at, size
+        return entry, count - 1
+
+    def slots(self, entries: Array) -> Array:
+        """All slots of some entries."""
+        out = np.empty(total_members(entries, self.members), np.int32)
+        slots_of(entries, self.members, self.blocks, out)
+        return out
+
+    def trim(self) -> None:
+        """Give back the room that arrays keep for growth."""
+        for name, top in (("offsets", self.slots_top), ("entry_of", self.slots_top), ("pool", self.pool_top)):
+            setattr(self, name, getattr(self, name)[: top + 1].copy())
+        self.blocks = self.blocks[: self._blocks_top + 1].copy()
+        entries = int(self.key_table.max()) + 1
+        self.keys, self.members = self.keys[: entries + 1].copy(), self.members[: entries + 1].copy()
+
+    # -- for snapshots
+
+    def free(self) -> dict[str, Any]:
+        return {"slots": self._free_slots, "blocks": list(self._free_blocks.items())}
+
+    def restore_free(self, free: dict[str, Any]) -> None:
+        self._free_slots = free["slots"]
+        self._free_blocks = dict(free["blocks"])
+
+    def nbytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in self.arrays)

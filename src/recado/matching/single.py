@@ -1,0 +1,158 @@
+"""One event at a time, in machine code: gather the lists that its values lead to and verify what hangs there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
+from recado.matching.jit import lean
+from recado.matching.kernel import FAILS, HOLDS, verify
+from recado.matching.postings import (
+    GRID,
+    LENGTH,
+    LEVELS,
+    START,
+    cell_key,
+    fragment_key,
+    rank_of,
+    table_find,
+)
+
+FOUND, UNCERTAIN, CANDIDATES = 0, 1, 2
+
+
+@lean
+def scan(
+    number, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
+    uncertain, counts,
+):  # fmt: skip
+    """Verify all postings of one list."""
+    start = lists[number, START]
+    end = start + lists[number, LENGTH]
+    counts[CANDIDATES] += end - start
+    for at in range(start, end):
+        entry = postings[at, 1]
+        if entry < 0:
+            entry = ~entry
+            if stamps[entry] == stamp:
+                continue
+            stamps[entry] = stamp
+        result = verify(words, floats, ints, bytes_, postings[at, 0], codes, numbers, texts, data)
+        if result == FAILS:
+            continue
+        if result == HOLDS:
+            found[counts[FOUND]] = entry
+            counts[FOUND] += 1
+        else:
+            uncertain[counts[UNCERTAIN]] = entry
+            counts[UNCERTAIN] += 1
+
+
+@lean
+def visit(
+    number, words, floats, ints, bytes_, lists, postings, table, grids, bounds, codes, numbers, texts, data, stamps,
+    stamp, found, uncertain, counts,
+):  # fmt: skip
+    """Verify a list and, where it is split, the cells that the event's value lies in."""
+    if number == 0:
+        return
+    scan(
+        number, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
+        uncertain, counts,
+    )  # fmt: skip
+    grid = lists[number, GRID]
+    if grid < 0:
+        return
+    value = numbers[grid >> 1, (grid & 1) * 2]
+    if np.isnan(value):
+        return
+    rank = rank_of(bounds, grids[grid, 0], grids[grid, 1], value)
+    levels = lists[number, LEVELS]
+    level = 0
+    while levels >> level:
+        if (levels >> level) & 1:
+            child = table_find(table, cell_key(number, level, rank >> level))
+            if child:
+                scan(
+                    child, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp,
+                    found, uncertain, counts,
+                )  # fmt: skip
+        level += 1
+
+
+@lean
+def visit_texts(
+    attribute, folded, start, length, words, floats, ints, bytes_, lists, postings, table, attributes, codes, numbers,
+    texts, data, stamps, stamp, found, uncertain, counts,
+):  # fmt: skip
+    """The lists that the fragments of a string lead to."""
+    for part in range(3):
+        lengths = attributes[attribute, LENGTHS + folded + part]
+        size = 1
+        while lengths >> size and size <= length:
+            if (lengths >> size) & 1:
+                at = start if part != ENDING else start + length - size
+                last = start + length - size if part == MIDDLE else at
+                while at <= last:
+                    number = table_find(table, fragment_key(attribute, folded + part, data, at, size))
+                    if number:
+                        scan(
+                            number, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps,
+                            stamp, found, uncertain, counts,
+                        )  # fmt: skip
+                    at += 1
+            size += 1
+
+
+@lean
+def match_event(
+    words, floats, ints, bytes_, lists, postings, table, grids, bounds, attributes, by_constant, hits,
+    event, event_texts, data, codes, numbers, texts, stamps, stamp, found, uncertain, counts,
+):  # fmt: skip
+    """Match one event, given as rows (attribute, code, down, up) and its texts.
+
+    ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; results are in ``found`` and ``uncertain``.
+    """
+    counts[FOUND] = counts[UNCERTAIN] = counts[CANDIDATES] = 0
+    size = event.shape[0]
+    for i in range(size):
+        attribute, code = np.int64(event[i, 0]), np.int64(event[i, 1])
+        codes[attribute] = code
+        if code >= 0 and ((code & 3) == 1 or (code & 3) == 3):
+            column = (code & 3) - 1
+            numbers[attribute, column] = event[i, 2]
+            numbers[attribute, column + 1] = event[i, 3]
+    for i in range(event_texts.shape[0]):
+        for column in range(4):
+            texts[event_texts[i, 0], column] = event_texts[i, column + 1]
+    scan(
+        ALWAYS, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
+        uncertain, counts,
+    )  # fmt: skip
+    for i in range(size):
+        attribute, code = np.int64(event[i, 0]), np.int64(event[i, 1])
+        attributes[attribute, PRESENT] += 1
+        visit(
+            attributes[attribute, PRESENCE], words, floats, ints, bytes_, lists, postings, table, grids, bounds, codes,
+            numbers, texts, data, stamps, stamp, found, uncertain, counts,
+        )  # fmt: skip
+        if code > 3:
+            hits[code >> 2] += 1
+            visit(
+                by_constant[code >> 2], words, floats, ints, bytes_, lists, postings, table, grids, bounds, codes,
+                numbers, texts, data, stamps, stamp, found, uncertain, counts,
+            )  # fmt: skip
+    for i in range(event_texts.shape[0]):
+        for folded in range(2):
+            start, length = event_texts[i, 1 + folded * 2], event_texts[i, 2 + folded * 2]
+            if start >= 0:
+                visit_texts(
+                    event_texts[i, 0], folded * 3, start, length, words, floats, ints, bytes_, lists, postings, table,
+                    attributes, codes, numbers, texts, data, stamps, stamp, found, uncertain, counts,
+                )  # fmt: skip
+    for i in range(size):
+        attribute = np.int64(event[i, 0])
+        codes[attribute] = -1
+        for column in range(4):
+            numbers[attribute, column] = np.nan
+            texts[attribute, column] = -1

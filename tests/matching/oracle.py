@@ -1,0 +1,137 @@
+"""Plain twins that the tests of this folder compare the matching engine with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from recado.matching import kernel
+from recado.matching.dictionary import ABSENT, NAN, Dictionary
+from recado.matching.encode import encode_scalar
+from recado.matching.index import Index
+from recado.matching.naive import NaiveMatcher
+from recado.matching.program import ACCESS, LAST, Compiler, Program
+from recado.model.event import Event
+from recado.model.filter import Filter
+from recado.model.subscription import Subscription
+from recado.model.values import EPOCH, Kind, Value, kind_of
+
+
+def engines(filters: Iterable[Filter]) -> tuple[Index, NaiveMatcher]:
+    """An index and the oracle with the same subscriptions ``s0``, ``s1``, ..."""
+    index, naive = Index(), NaiveMatcher()
+    for number, filter in enumerate(filters):
+        subscription = Subscription(f"s{number}", filter)
+        index.add(subscription)
+        naive.add(subscription)
+    return index, naive
+
+
+def ids_by_event(index: Index, pairs: Any) -> list[list[str]]:
+    """The sorted ids of each row."""
+    ids = pairs.ids(index).to_pylist()
+    return [sorted(ids[start:end]) for start, end in pairwise(pairs.offsets.tolist())]
+
+
+# -- programs
+
+
+class View:
+    """A single-valued view of an event as the kernel reads it, written down without any haste."""
+
+    def __init__(self, dictionary: Dictionary, view: Mapping[str, Value]) -> None:
+        count = max(len(dictionary.codes), 1)
+        self.codes = np.full(count, ABSENT, np.int32)
+        self.numbers = np.full((count, 4), np.nan)
+        self.texts = np.full((count, 4), -1, np.int64)
+        data = b""
+        for name, number in dictionary.names.items():
+            value = view.get(name)
+            if value is None:
+                continue
+            self.codes[number], down, up = encode_scalar(dictionary.codes[number], value)
+            if isinstance(value, str):
+                for column, text in ((0, value), (2, value.casefold())):
+                    self.texts[number, column : column + 2] = len(data), len(text.encode())
+                    data += text.encode()
+            elif self.codes[number] != NAN and kind_of(value) is not Kind.BOOL:
+                column = 0 if kind_of(value) is Kind.NUMBER else 2
+                self.numbers[number, column : column + 2] = down, up
+        self.data = np.frombuffer(data + b"\0", np.uint8)
+
+
+class Compiled:
+    """One filter, compiled alone."""
+
+    def __init__(self, filter: Filter) -> None:
+        self.dictionary = Dictionary()
+        self.program: Program = Compiler(self.dictionary).compile(filter)
+        self.words = np.array(self.program.words, np.int64)
+        self._forms = self.words, self.words.view(np.float64), self.words.view(np.int32), self.words.view(np.uint8)
+
+    def run(self, view: Mapping[str, Value]) -> int:
+        """FAILS, HOLDS or UNSURE."""
+        event = View(self.dictionary, view)
+        return int(kernel.verify(*self._forms, 0, event.codes, event.numbers, event.texts, event.data))
+
+    def instructions(self) -> list[int]:
+        """Where each instruction begins; the last one ends where the words do."""
+        starts = [0]
+        while not self.words[starts[-1]] & LAST:
+            starts.append(starts[-1] + int(kernel.instruction_words(self.words[starts[-1]])))
+        assert starts[-1] + kernel.instruction_words(self.words[starts[-1]]) == len(self.words)
+        return starts
+
+    def heads(self) -> list[int]:
+        return [int(self.words[at]) for at in self.instructions()]
+
+    def access_tests(self, view: Mapping[str, Value]) -> list[int]:
+        """What the tests that are marked as access paths say of a view."""
+        event = View(self.dictionary, view)
+        return [
+            int(kernel.test(*self._forms, at, self.words[at], event.codes, event.numbers, event.texts, event.data))
+            for at in self.instructions()
+            if self.words[at] & ACCESS
+        ]
+
+
+# -- Arrow
+
+
+def events_of(batch: pa.RecordBatch) -> list[Event]:
+    """The rows of a batch as events: what the documentation of ``recado.matching.batch`` says, cell by cell."""
+    rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for row, cell in zip(rows, column, strict=True):
+            row.update(_cells(name, cell))
+    envelopes = [{name: row.pop(name) for name in ("id", "type", "source", "time") if name in row} for row in rows]
+    return [Event(**{"id": "row", **envelope}, attributes=row) for envelope, row in zip(envelopes, rows, strict=True)]
+
+
+def _cells(name: str, cell: pa.Scalar) -> Iterator[tuple[str, Any]]:
+    if not cell.is_valid:
+        return
+    if pa.types.is_struct(cell.type):
+        for field, child in cell.items():
+            yield from _cells(f"{name}.{field}", child)
+    elif hasattr(cell, "values"):
+        yield name, tuple(_value(name, element) for element in cell.values if element.is_valid)
+    else:
+        yield name, _value(name, cell)
+
+
+def _value(name: str, cell: pa.Scalar) -> Value:
+    if pa.types.is_dictionary(cell.type):
+        cell = cell.value
+    if pa.types.is_timestamp(cell.type):
+        per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[cell.type.unit]
+        return EPOCH + timedelta(microseconds=cell.value * 1_000_000 // per_second)
+    value = cell.as_py()
+    if name == "time" and isinstance(value, str):
+        return datetime.fromisoformat(value).astimezone(UTC)
+    return float(value) if isinstance(value, np.floating) else value

@@ -1,0 +1,227 @@
+"""Snapshots: what is saved is what is loaded, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import random
+import struct
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+import pytest
+
+from matching.oracle import engines, ids_by_event
+from matching.workload import churned, random_event, random_filter
+from recado.errors import RecadoError
+from recado.matching import snapshot
+from recado.matching.batch import match_events
+from recado.matching.index import Index
+from recado.matching.naive import NaiveMatcher
+from recado.matching.snapshot import SnapshotError, from_bytes, to_bytes
+from recado.model.event import Event
+from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Similar, Sql, Text
+from recado.model.subscription import Subscription
+
+INSTANT = datetime(2026, 1, 1, tzinfo=UTC)
+VALUES = [
+    "a", "", "2026-01-01T00:00:00Z", "日本", INSTANT, datetime.min.replace(tzinfo=UTC),
+    datetime.max.replace(tzinfo=UTC), 1, -(2**63), 2**64 - 1, 2**53 + 1, 1.5, float("inf"), True, False,
+]  # fmt: skip
+
+
+def small() -> tuple[Index, NaiveMatcher]:
+    return engines(
+        [
+            Compare("x", "==", 1),
+            And((Between("x", 0, 5), Text("y", "prefix", "a"))),
+            Or((Compare("x", "==", 2), In("y", ("a", "b", True)))),
+            Not(Regex("y", "a.*")),
+            Sql("a + 1 < 3"),
+        ]
+    )
+
+
+EVENTS = [
+    Event("e", attributes=attributes)
+    for attributes in ({}, {"x": 1}, {"x": 2, "y": "ab"}, {"y": "b", "a": 1}, {"x": (1, 2), "y": True}, {"x": 1.5})
+]
+
+
+def check(index: Index, naive: NaiveMatcher, events) -> None:
+    expected = [naive.match(event) for event in events]
+    assert [index.match(event) for event in events] == expected
+    assert ids_by_event(index, match_events(index, events)) == expected
+
+
+def test_every_kind_of_constant_survives():
+    index, naive = engines([Compare("x", "==", value) for value in VALUES] + [In("x", tuple(VALUES))])
+    events = [Event("e", attributes={"x": value}) for value in VALUES]
+    check(from_bytes(to_bytes(index)), naive, events)
+
+
+def test_opaque_filters_survive_with_their_constants():
+    opaque = [Similar("x", "ação", 0.5), Regex("x", "日.*"), Sql("x = 'a'"), Compare("x", "<", 2**53 + 1)]
+    opaque += [Not(Between("x", "a", "b")), Between("x", INSTANT, datetime(9000, 1, 1, 1, 1, 1, 1, tzinfo=UTC))]
+    index, naive = engines(opaque)
+    check(from_bytes(to_bytes(index)), naive, [Event("e", attributes={"x": value}) for value in VALUES])
+
+
+def test_an_empty_index_survives():
+    index = from_bytes(to_bytes(Index()))
+    assert len(index) == 0
+    index.add(Subscription("s", Compare("x", "==", 1)))
+    assert index.match(EVENTS[1]) == ["s"]
+
+
+def test_a_loaded_index_goes_on_changing():
+    index, naive, rng = churned(seed=11, size=1500, steps=400)
+    index = from_bytes(to_bytes(index))
+    events = [random_event(rng) for _ in range(10)]
+    check(index, naive, events)
+    for number in range(2500):
+        id = f"s{rng.randrange(2000)}"
+        if number % 3:
+            assert index.remove(id) == naive.remove(id)
+        else:
+            subscription = Subscription(id, random_filter(rng))
+            index.add(subscription)
+            naive.add(subscription)
+    check(index, naive, events)
+    check(from_bytes(to_bytes(index)), naive, events)
+    index.store.optimize()
+    check(index, naive, events)
+
+
+def test_saving_is_repeatable_and_changes_nothing():
+    index, naive = small()
+    first = to_bytes(index)
+    assert to_bytes(index) == first
+    assert to_bytes(from_bytes(first)) == to_bytes(from_bytes(first))
+    check(index, naive, EVENTS)
+
+
+def test_two_loads_are_independent(tmp_path):
+    index, naive = small()
+    path = tmp_path / "index"
+    index.save(path)
+    before = path.read_bytes()
+    one, two = Index.load(path), Index.load(path)
+    one.remove("s0")
+    one.add(Subscription("new", Compare("x", "==", 2)))
+    one.store.optimize()
+    check(two, naive, EVENTS)
+    check(index, naive, EVENTS)
+    assert path.read_bytes() == before
+    data = to_bytes(index)
+    three, four = from_bytes(data), from_bytes(data)
+    three.remove("s1")
+    check(four, naive, EVENTS)
+
+
+def test_a_file_can_be_replaced_while_it_is_mapped(tmp_path):
+    index, naive = small()
+    path = tmp_path / "index"
+    index.save(path)
+    loaded = Index.load(path)
+    Index().save(path)
+    check(loaded, naive, EVENTS)
+    assert len(Index.load(path, check=False)) == 0
+    assert [entry.name for entry in tmp_path.iterdir()] == ["index"]
+
+
+# -- damage
+
+
+def test_every_flipped_byte_is_refused_or_harmless():
+    """Only bytes that mean nothing, those between the arrays, may change unnoticed."""
+    index, naive = small()
+    data = to_bytes(index)
+    reference = to_bytes(from_bytes(data))
+    unnoticed = 0
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0xFF if at % 2 else 0x01
+        try:
+            loaded = from_bytes(bytes(damaged))
+        except SnapshotError:
+            continue
+        assert data[at] == 0, f"byte {at} was changed and not missed"
+        assert to_bytes(loaded) == reference
+        unnoticed += 1
+    assert unnoticed < len(data) / 4
+    check(loaded, naive, EVENTS)
+
+
+def test_every_truncation_is_refused():
+    data = to_bytes(small()[0])
+    sizes = [*range(0, min(3000, len(data)), 1), *range(3000, len(data), 97)]
+    refused = 0
+    for size in sizes:
+        try:
+            from_bytes(data[:size])
+        except SnapshotError:
+            refused += 1
+        else:
+            assert not any(data[size:]), f"cut to {size} bytes and not missed"
+    assert refused >= len(sizes) - 64
+
+
+@pytest.mark.parametrize("version", [0, 2**32 - 1])
+def test_another_version_is_refused_by_its_number(version):
+    data = bytearray(to_bytes(small()[0]))
+    struct.pack_into("<I", data, len(snapshot.MAGIC), version)
+    with pytest.raises(SnapshotError, match=f"version {version}; this program reads version {snapshot.VERSION}"):
+        from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("data", [b"", b"R", b"\x00" * 1000, b"RECADOIX", b"not a snapshot, but a text of some length"])
+def test_something_else_is_refused(data):
+    with pytest.raises(SnapshotError, match="is not a snapshot"):
+        from_bytes(data)
+
+
+@pytest.mark.parametrize("header", [b"", b"\xc0", b"\x80", b"\x93\x01\x02\x03", b"\x81\xa6arrays\x90"])
+def test_a_header_that_does_not_fit_is_refused(header):
+    """The checksum is right, as in a file of some other program that borrowed the format."""
+    digest = blake2b(header, digest_size=16).digest()
+    prefix = struct.pack("<8sIQ16s", snapshot.MAGIC, snapshot.VERSION, len(header), digest)
+    with pytest.raises(SnapshotError):
+        from_bytes(prefix + header)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    with pytest.raises(SnapshotError, match="empty"):
+        Index.load(empty)
+    with pytest.raises(SnapshotError, match=r"missing.*cannot be read: No such file"):
+        Index.load(tmp_path / "missing")
+    with pytest.raises(SnapshotError, match="cannot be read"):
+        Index.load(tmp_path)
+    damaged = tmp_path / "damaged"
+    data = bytearray(to_bytes(small()[0]))
+    damaged.write_bytes(data[: len(data) // 2])
+    with pytest.raises(SnapshotError, match="damaged"):
+        Index.load(damaged)
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    with pytest.raises(RecadoError, match="cannot be written"):
+        Index().save(tmp_path / "no such folder" / "index")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+def test_random_damage_of_a_large_snapshot():
+    rng = random.Random(5)
+    index, _, _ = churned(seed=12, size=2000, steps=0)
+    data = to_bytes(index)
+    for _ in range(2000):
+        damaged = bytearray(data)
+        for _ in range(rng.randrange(1, 5)):
+            at = rng.randrange(len(damaged))
+            damaged[at : at + rng.randrange(4)] = rng.randbytes(rng.randrange(4))
+        try:
+            loaded = from_bytes(bytes(damaged))
+        except SnapshotError:
+            continue
+        assert len(loaded) == len(index)
