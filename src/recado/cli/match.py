@@ -1,0 +1,182 @@
+"""``recado match``: the events of one file against the subscriptions of another.
+
+Events flow through in chunks, so their number does not matter for memory; subscriptions are held in the engine. The
+three engines give the same pairs in the same order: events as they come, subscription ids sorted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from recado.cli.engines import Engine, EngineName, make_engine
+from recado.cli.inputs import Problems, event_records, lines, opened
+from recado.cli.output import complain, console, for_people, plural, write_json
+from recado.cli.verb import Source, verb
+from recado.errors import RecadoError
+from recado.filters.records import read_subscription
+from recado.model.codec import read_event
+from recado.model.event import Event
+from recado.model.limits import LIMITS
+from recado.model.subscription import Subscription
+
+CHUNK = 4096
+SHOWN = 20
+
+_HELP = """\
+One {"event": ..., "subscription": ...} is written for each match, in the order of the events, subscription ids sorted.
+On a terminal a table shows the first matches; --json writes all of them.
+
+Subscriptions are JSON lines, and events are JSON lines (flat or CloudEvents) or one JSON array of them:
+
+  {"id": "s-1", "filter": "Price < 25", "type": "StockExchange"}
+  {"id": "e-1", "type": "StockExchange", "Stock": "PETR4", "Price": 24.9}
+
+A line that cannot be read is reported on stderr with its place, counted and skipped; --strict stops there.
+
+Examples:
+
+  recado match subscriptions.ndjson events.ndjson
+  zcat events.gz | recado match subscriptions.ndjson - > matches.ndjson
+  recado match subscriptions.ndjson batch.json --engine naive --strict
+"""
+
+app = verb("match", epilogue=_HELP)
+
+
+@app.default
+def match(
+    subscriptions: Source,
+    events: Source,
+    /,
+    *,
+    engine: EngineName = "index",
+    strict: bool = False,
+    json: bool = False,
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
+) -> int:
+    """Match a file of events against a file of subscriptions.
+
+    Parameters
+    ----------
+    subscriptions
+        NDJSON file of subscriptions, or - for standard input.
+    events
+        NDJSON file or JSON array of events, or - for standard input.
+    engine
+        index is the compiled index, batch the same on Arrow batches, naive the plain evaluator.
+    strict
+        Stop at the first line that cannot be read, with exit code 2.
+    json
+        Write NDJSON even on a terminal.
+    quiet
+        No progress bar and no summary.
+    """
+    if subscriptions == events == "-":
+        raise RecadoError("only one of the two files can be standard input")
+    problems, counts = Problems(strict), Counts()
+    matcher = make_engine(engine)
+    matcher.load(read_subscriptions(subscriptions, problems))
+    started = time.perf_counter()
+    with _progress(events, quiet) as advance:
+        pairs = matched_pairs(matcher, read_events(events, problems, counts), counts, advance)
+        if for_people(json):
+            _show(pairs)
+        else:
+            for event, subscription in pairs:
+                write_json({"event": event, "subscription": subscription})
+    sys.stdout.flush()
+    if not quiet:
+        complain(_summary(len(matcher), counts, problems.count, time.perf_counter() - started))
+    return 0
+
+
+class Counts(msgspec.Struct):
+    """What has gone through so far."""
+
+    events: int = 0
+    matches: int = 0
+    bytes: int = 0
+
+
+def read_subscriptions(path: str, problems: Problems) -> Iterator[Subscription]:
+    """The subscriptions of an NDJSON file; a later one replaces an earlier one of the same id."""
+    with opened(path) as stream:
+        for record in lines(stream, LIMITS.subscription_bytes):
+            try:
+                yield read_subscription(record.text())
+            except RecadoError as error:
+                problems.report(path, record.place, str(error))
+
+
+def read_events(path: str, problems: Problems, counts: Counts) -> Iterator[Event]:
+    """The events of a file; one without an id is called after its line."""
+    with opened(path) as stream:
+        for record in event_records(stream, path):
+            counts.bytes += len(record.raw)
+            try:
+                yield read_event(record.text(), default_id=record.default_id)
+            except RecadoError as error:
+                problems.report(path, record.place, str(error))
+
+
+def matched_pairs(
+    matcher: Engine, events: Iterator[Event], counts: Counts, advance: Callable[[Counts], None]
+) -> Iterator[tuple[str, str]]:
+    """Event id and subscription id, for every match, chunk by chunk."""
+    while chunk := list(islice(events, CHUNK)):
+        for event, subscriptions in matcher.match(chunk):
+            counts.events += 1
+            counts.matches += len(subscriptions)
+            for subscription in subscriptions:
+                yield event, subscription
+        advance(counts)
+
+
+def _show(pairs: Iterator[tuple[str, str]]) -> None:
+    """A table of the first pairs; the rest is counted."""
+    from rich.table import Table
+
+    table = Table("event", "subscription", box=None, header_style="bold", pad_edge=False)
+    for event, subscription in islice(pairs, SHOWN):
+        table.add_row(event, subscription)
+    more = sum(1 for _ in pairs)
+    out = console()
+    out.print(table if table.row_count else "no matches")
+    if more:
+        out.print(f"... and {plural(more, 'more match', 'more matches')}; --json writes all", style="dim")
+
+
+@contextmanager
+def _progress(path: str, quiet: bool) -> Iterator[Callable[[Counts], None]]:
+    """A bar on a terminal's stderr that follows the bytes read; nothing elsewhere. Call it after every chunk."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda counts: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    total = Path(path).stat().st_size if Path(path).is_file() else None
+    columns = (BarColumn(), TextColumn("{task.fields[events]:,} events"), TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        task = progress.add_task("matching", total=total, events=0)
+        yield lambda counts: progress.update(task, completed=counts.bytes, events=counts.events)
+
+
+def _summary(subscriptions: int, counts: Counts, bad: int, seconds: float) -> str:
+    rate = counts.events / seconds if seconds > 0 else 0.0
+    parts = [
+        plural(subscriptions, "subscription"),
+        plural(counts.events, "event"),
+        plural(counts.matches, "match", "matches"),
+        plural(bad, "bad line"),
+        f"{rate:,.0f} events/s",
+    ]
+    return ", ".join(parts)

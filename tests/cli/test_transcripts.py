@@ -1,0 +1,52 @@
+"""Every ``console`` block in the README and the docs that calls ``recado`` is typed in and compared with what it shows.
+
+Left out are measurements: blocks that call ``recado bench`` or another program.
+
+A block ``ndjson NAME`` is a file that the commands below it may read. Rates differ from run to run, so a number before
+``events/s`` stands for any number; what a progress bar or a summary says on stderr is shown after the output.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```(console|ndjson)[ \t]*(\S*)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+RECADO = re.compile(r"\$ recado (?!bench)")
+RATE = re.compile(r"[\d,]+(?=  ?events/s)")
+
+
+def commands(block):
+    """Each command of a block with the output shown below it."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield shlex.split(command), shown.strip()
+
+
+def typed_blocks(page):
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [block for block in found if block[1] == "ndjson" or RECADO.match(block[3])]
+
+
+def output(run):
+    text = "\n".join(line.rstrip() for line in (run.out + run.err).splitlines())
+    return RATE.sub("N", text.strip())
+
+
+def test_there_are_transcripts():
+    assert sum(len(typed_blocks(page)) for page in PAGES) > 5
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if typed_blocks(page)], ids=lambda page: page.name)
+def test_what_the_page_shows_is_what_happens(page, recado, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for kind, name, body in (found.groups() for found in typed_blocks(page)):
+        if kind == "ndjson":
+            Path(name).write_text(body, encoding="utf-8")
+            continue
+        for (program, *arguments), shown in commands(body):
+            assert program == "recado"
+            assert output(recado(*arguments, terminal=True)) == RATE.sub("N", shown), arguments
