@@ -1,0 +1,101 @@
+"""What fuzzing begins with: the filters of the documentation and the sample, its events and subscriptions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "src" / "recado" / "data" / "sample"
+COMPILED = [f"recado.matching.{path.stem}" for path in (ROOT / "src" / "recado" / "matching").glob("*.py")]
+COMPILED.remove("recado.matching.snapshot")
+
+_BLOCK = re.compile(r"^```(filter(?:-same|-error)?)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def documented() -> Iterator[str]:
+    """The filters in the examples of docs/."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+            lines = found[2].splitlines()
+            for line in lines[:1] if found[1] == "filter-error" else lines:
+                yield line.split(" => ")[0].strip()
+
+
+def filters(first: str) -> Callable[[], Iterator[bytes]]:
+    """The documented filters and those of the sample that begin with one of the characters; none: all others."""
+
+    def seeds() -> Iterator[bytes]:
+        texts = {*documented(), *(record["filter"] for record in _records() if "syntax" not in record)}
+        for text in sorted(texts):
+            if text[:1] == first or (not first and text[:1] not in ("{", "<")):
+                yield text.encode()
+
+    return seeds
+
+
+def cesql() -> Iterator[bytes]:
+    """CESQL of the sample and of docs/cesql.md, where it stands in single or double quotes or in backticks."""
+    page = (ROOT / "docs" / "cesql.md").read_text(encoding="utf-8")
+    texts = set(re.findall(r"`([^`\n]+)`", page)) | set(re.findall(r"\(\"([^\"\n]+)\"", page))
+    texts |= {record["filter"] for record in _records() if record.get("syntax") == "cesql"}
+    for text in sorted(texts):
+        yield text.encode()
+
+
+def events(cloud: bool) -> Callable[[], Iterator[bytes]]:
+    """Events of the sample, CloudEvents or flat ones."""
+
+    def seeds() -> Iterator[bytes]:
+        for line in (SAMPLE / "events.ndjson").read_bytes().splitlines():
+            if (b'"specversion"' in line) == cloud:
+                yield line
+        yield b'{"a": {"$time": "2026-01-01T12:00:00.5-03:00"}, "b": [[1, {"c": 2}], null, -1.5e300], "id": 7}'
+
+    return seeds
+
+
+def subscriptions() -> Iterator[bytes]:
+    yield from (SAMPLE / "subscriptions.ndjson").read_bytes().splitlines()
+    yield json.dumps(
+        {
+            "id": "all",
+            "filters": [{"any": [{"exact": {"type": "a"}}, {"not": {"prefix": {"b": "c"}}}, {"sql": "a = 1"}]}],
+            "owner": "user:ana@example.org",
+            "expires_at": "2026-01-01T00:00:00Z",
+            "constraints": [{"max_age": 5}],
+            "semantic": {"threshold": 0.8},
+        }
+    ).encode()
+
+
+def snapshots() -> Iterator[bytes]:
+    """A small index, saved; and headers alone, which the target puts a right checksum before."""
+    from targets import small_snapshot  # noqa: PLC0415  # it compiles kernels; the other targets need none
+
+    data = small_snapshot()
+    size = int.from_bytes(data[12:20], "little")
+    yield b"\x00" + data
+    yield b"\x01" + data[36 : 36 + size]
+    yield b"\x02" + data[36 : 36 + size]
+
+
+def _records() -> Iterator[dict[str, str]]:
+    for line in (SAMPLE / "subscriptions.ndjson").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if "filter" in record:
+            yield record
+
+
+SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
+    "expression": filters(""),
+    "braces": filters("{"),
+    "template": filters("<"),
+    "cesql": cesql,
+    "flat": events(cloud=False),
+    "cloudevents": events(cloud=True),
+    "subscription": subscriptions,
+    "snapshot": snapshots,
+}

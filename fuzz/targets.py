@@ -1,0 +1,105 @@
+"""What is fuzzed: each target takes bytes and lets nothing but RecadoError be raised, which it swallows.
+
+What was accepted is used, too: a filter that parses can be written, read again and evaluated, an event that reads can
+be written and read again, and both come out the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from hashlib import blake2b
+
+from recado.errors import RecadoError
+from recado.filters.cost import check_filter
+from recado.filters.evaluate import matches
+from recado.filters.records import read_subscription
+from recado.filters.syntax import Syntax, format_filter, parse_filter
+from recado.matching import snapshot
+from recado.matching.index import Index
+from recado.model.codec import read_batch, read_event, write_cloudevent, write_flat
+from recado.model.event import Event
+from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, Text
+from recado.model.subscription import Subscription
+
+EVENTS = [
+    Event("e-1", attributes={}),
+    Event("e-2", type="a", attributes={"a": 1, "b": "ab", "Price": 24.9, "Stock": "PETR4", "umidade": 61}),
+    Event("e-3", source="/s", attributes={"a": ("x", True, 2**64 - 1), "b": float("nan"), "Price": "x" * 300}),
+]
+
+
+def text_of(data: bytes) -> str:
+    """Bytes that are no UTF-8 become lone surrogates, which a Python program may pass as well."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def filter_text(syntax: Syntax, data: bytes) -> None:
+    with suppress(RecadoError):
+        filter = check_filter(parse_filter(text_of(data), syntax))
+        written = parse_filter(format_filter(filter), "expression")
+        for event in EVENTS:
+            assert matches(filter, event) == matches(written, event), format_filter(filter)
+
+
+def event_bytes(data: bytes) -> None:
+    with suppress(RecadoError):
+        read_batch(data)
+    with suppress(RecadoError):
+        read_event(text_of(data), default_id="line-1")
+    with suppress(RecadoError):
+        event = read_event(data)
+        assert read_event(write_flat(event)) == event
+        again = read_event(write_cloudevent(event))
+        assert again.id == event.id
+
+
+def subscription_line(data: bytes) -> None:
+    with suppress(RecadoError):
+        read_subscription(text_of(data))
+    with suppress(RecadoError):
+        subscription = read_subscription(data)
+        for event in EVENTS:
+            matches(subscription.whole_filter(), event)
+
+
+def snapshot_bytes(data: bytes) -> None:
+    """The first byte chooses: the file as it is, a header alone, or a header before the arrays of a good file."""
+    kind, body = data[:1], data[1:]
+    if kind in (b"\x01", b"\x02"):
+        good = small_snapshot()
+        arrays = good[36 + int.from_bytes(good[12:20], "little") :] if kind == b"\x02" else b""
+        digest = blake2b(body, digest_size=16).digest()
+        body = struct.pack("<8sIQ16s", snapshot.MAGIC, snapshot.VERSION, len(body), digest) + body + arrays
+    with suppress(RecadoError):
+        snapshot.from_bytes(body)
+
+
+@cache
+def small_snapshot() -> bytes:
+    index = Index()
+    for number, filter in enumerate(
+        [
+            Compare("a", "==", 1),
+            And((Between("a", 0, 5), Text("b", "prefix", "ab"))),
+            Or((Compare("a", "==", 2.5), In("b", ("ab", True)))),
+            Not(Regex("b", "a.*")),
+            Sql("a + 1 < 3"),
+        ]
+    ):
+        index.add(Subscription(f"s{number}", filter))
+    return snapshot.to_bytes(index)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "expression": partial(filter_text, "expression"),
+    "braces": partial(filter_text, "braces"),
+    "template": partial(filter_text, "template"),
+    "cesql": partial(filter_text, "cesql"),
+    "flat": event_bytes,
+    "cloudevents": event_bytes,
+    "subscription": subscription_line,
+    "snapshot": snapshot_bytes,
+}

@@ -1,0 +1,24 @@
+"""The workloads of the benchmark; each module says what its events and subscriptions look like."""
+
+from recado.bench.workloads.base import CHUNK, Workload, subscription_id, to_events
+from recado.bench.workloads.boolean import Boolean
+from recado.bench.workloads.mix import Mix
+from recado.bench.workloads.sensor import Sensor
+from recado.bench.workloads.stock import Growth, Stock, growth
+from recado.bench.workloads.text import TextMatch
+from recado.bench.workloads.wide import Wide
+
+__all__ = [
+    "CHUNK",
+    "Boolean",
+    "Growth",
+    "Mix",
+    "Sensor",
+    "Stock",
+    "TextMatch",
+    "Wide",
+    "Workload",
+    "growth",
+    "subscription_id",
+    "to_events",
+]
