@@ -21,7 +21,7 @@ SETUP := pyproject.toml constraints.txt
 help:
 	@echo "make demo      match the sample that Recado ships and show the result"
 	@echo "make test      format check, lint, types, import layers, tests with branch coverage"
-	@echo "make test-all  the same with the long tests, and fuzzing (many minutes; FUZZ_SECONDS=20 a target)"
+	@echo "make test-all  the same with the long tests, bounds checks in kernels, and fuzzing (an hour or so)"
 	@echo "make format    format the code and fix what can be fixed"
 	@echo "make bench     run the matching benchmark (BENCH='' for the full one, 'BENCH=--json' for data)"
 	@echo "make lock      choose the newest versions again and pin them in constraints.txt"
@@ -41,6 +41,7 @@ test: check
 
 test-all: check $(FUZZ)
 	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -m "long or not long" --timeout=7200 --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath build/bounds) $(PY) -m pytest tests/matching --timeout=1800
 	$(PY) fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 format: $(DEV)

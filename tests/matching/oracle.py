@@ -130,7 +130,8 @@ def _value(name: str, cell: pa.Scalar) -> Value:
         cell = cell.value
     if pa.types.is_timestamp(cell.type):
         per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[cell.type.unit]
-        return EPOCH + timedelta(microseconds=cell.value * 1_000_000 // per_second)
+        whole = abs(cell.value) * 1_000_000 // per_second  # finer ones are cut off towards zero
+        return EPOCH + timedelta(microseconds=whole if cell.value > 0 else -whole)
     value = cell.as_py()
     if name == "time" and isinstance(value, str):
         return datetime.fromisoformat(value).astimezone(UTC)

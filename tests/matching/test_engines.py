@@ -18,6 +18,8 @@ from recado.model.event import Event
 from recado.model.subscription import Subscription
 from strategies import events, filters
 
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+
 TYPES = ["", "", "a", "b*", "*", "?"]
 many_filters = st.lists(filters(max_leaves=8, sql=True), min_size=1, max_size=30)
 many_events = st.lists(events(), min_size=1, max_size=12)

@@ -36,9 +36,10 @@ class Model(RuleBasedStateMachine):
         if entry < 0:
             entry = self.free.pop() if self.free else self.top
             self.top = max(self.top, entry + 1)
-            self.registry.new_entry(entry, digest)
+            self.registry.new_entry(entry, digest, self.registry.new_slot(id))
             self.entries[digest] = entry
-        self.registry.join(entry, self.registry.new_slot(id))
+        else:
+            self.registry.join(entry, self.registry.new_slot(id))
         self.model[id] = digest
 
     @precondition(lambda self: self.model)
@@ -83,22 +84,66 @@ TestRegistry = Model.TestCase
 TestRegistry.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 
 
-def subscribed(registry: Registry, ids: list[str], entry: int = 0) -> None:
+DIGEST = (1, 2)
+
+
+def subscribe(registry: Registry, ids: list[str]) -> None:
+    """All of them to entry 0, which the first one brings."""
     for id in ids:
-        registry.join(entry, registry.new_slot(id))
+        slot = registry.new_slot(id)
+        if registry.entry(DIGEST) < 0:
+            registry.new_entry(0, DIGEST, slot)
+        else:
+            registry.join(0, slot)
+
+
+def unsubscribe(registry: Registry, ids: list[str]) -> None:
+    for id in ids:
+        entry, left = registry.leave(registry.slot(id))
+        registry.drop_slot(id)
+        if left == 0:
+            registry.drop_entry(entry)
+
+
+def test_the_first_subscription_comes_with_the_entry():
+    registry = Registry()
+    slot = registry.new_slot("a")
+    registry.new_entry(300, (5, 6), slot)
+    assert registry.entry((5, 6)) == registry.entry_of[slot] == 300
+    assert registry.slots(np.array([300], np.int32)).tolist() == [slot]
+    assert registry.leave(slot) == (300, 0)
+
+
+def test_an_entry_that_is_used_again_starts_with_one_subscription():
+    registry = Registry()
+    subscribe(registry, ["a", "b", "c"])
+    unsubscribe(registry, ["b", "a", "c"])
+    assert registry.entry(DIGEST) == -1
+    slot = registry.new_slot("d")
+    registry.new_entry(0, (3, 4), slot)
+    assert registry.slots(np.zeros(1, np.int32)).tolist() == [slot]
+    assert (registry.entry(DIGEST), registry.entry((3, 4))) == (-1, 0)
+
+
+def test_trimmed_arrays_grow_again():
+    registry = Registry()
+    subscribe(registry, [f"id-{number}" for number in range(70)])
+    before = registry.nbytes()
+    registry.trim()
+    assert registry.nbytes() < before
+    subscribe(registry, [f"id-{number}" for number in range(70, 300)])
+    ids = registry.id_array(registry.slots(np.zeros(1, np.int32))).to_pylist()
+    assert sorted(ids) == sorted(f"id-{number}" for number in range(300))
 
 
 def test_thousands_of_ids_grow_every_table():
     registry = Registry()
     ids = [f"subscriber-{number}-é" for number in range(5000)]
-    registry.new_entry(0, (7, 7))
-    subscribed(registry, ids)
+    subscribe(registry, ids)
     slots = registry.slots(np.zeros(1, np.int32))
     assert sorted(registry.id_array(slots).to_pylist()) == sorted(ids)
     assert [registry.id_of(registry.slot(id)) for id in ids[::97]] == ids[::97]
-    for id in ids[1:]:
-        registry.leave(registry.slot(id))
-        registry.drop_slot(id)
+    unsubscribe(registry, ids[1:])
     assert registry.slots(np.zeros(1, np.int32)).tolist() == [registry.slot(ids[0])]
     assert registry.count == 1
     assert registry.nbytes() > 0
@@ -106,13 +151,10 @@ def test_thousands_of_ids_grow_every_table():
 
 def test_ids_that_went_are_packed_away():
     registry = Registry()
-    registry.new_entry(0, (1, 2))
     for turn in range(40):
         ids = [f"{turn}-{number}-" + "x" * 200 for number in range(100)]
-        subscribed(registry, ids)
-        for id in ids[1:]:
-            registry.leave(registry.slot(id))
-            registry.drop_slot(id)
+        subscribe(registry, ids)
+        unsubscribe(registry, ids[1:])
         assert registry.count == turn + 1
     assert len(registry.pool) < 40 * 100 * 200 / 2
     kept = [f"{turn}-0-" + "x" * 200 for turn in range(40)]
@@ -121,31 +163,25 @@ def test_ids_that_went_are_packed_away():
 
 def test_slots_are_reused():
     registry = Registry()
-    registry.new_entry(0, (1, 2))
     for turn in range(500):
-        subscribed(registry, [f"id-{turn}"])
-        registry.leave(registry.slot(f"id-{turn}"))
-        registry.drop_slot(f"id-{turn}")
+        subscribe(registry, [f"id-{turn}"])
+        unsubscribe(registry, [f"id-{turn}"])
     assert registry.slots_top == 1
 
 
 def test_blocks_of_members_are_reused():
     registry = Registry()
-    registry.new_entry(0, (1, 2))
     for _ in range(50):
         ids = [f"id-{number}" for number in range(20)]
-        subscribed(registry, ids)
-        for id in ids:
-            registry.leave(registry.slot(id))
-            registry.drop_slot(id)
+        subscribe(registry, ids)
+        unsubscribe(registry, ids)
     assert len(registry.blocks) <= 128
 
 
 def test_ids_of_many_slots_however_long():
     registry = Registry()
-    registry.new_entry(0, (1, 2))
     ids = ["日" * 256, "", "a", "é" * 100]
-    subscribed(registry, ids)
+    subscribe(registry, ids)
     slots = np.array([registry.slot(id) for id in ids] * 3, np.int32)
     assert registry.id_array(slots).to_pylist() == ids * 3
     assert registry.id_array(slots[:0]).to_pylist() == []

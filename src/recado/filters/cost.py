@@ -26,7 +26,6 @@ has at most ``Limits.array_combinations`` views.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import get_args
 
 from recado.errors import FilterError, RecadoError
@@ -190,11 +189,6 @@ def _check_constant(value: Value, where: str, limits: Limits) -> None:
     _refuse(value, where, limits.string_chars)
     if is_nan(value):
         raise FilterError(f"{where}: NaN equals nothing and has no order, so no filter may compare with it")
-    if type(value) is datetime:
-        try:
-            value.astimezone(UTC)
-        except OverflowError:
-            raise FilterError(f"{where}: the instant is outside the years 1 to 9999 in UTC") from None
 
 
 def _check_range(low: Value, high: Value, where: str, limits: Limits) -> None:

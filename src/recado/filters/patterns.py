@@ -30,8 +30,9 @@ def regex(pattern: str) -> Pattern:
     options.max_mem = LIMITS.regex_bytes
     options.log_errors = False
     options.never_capture = True
+    options.dot_nl = True
     try:
-        return re2.compile(f"(?s){pattern}", options)  # type: ignore[no-any-return]  # untyped library
+        return re2.compile(pattern, options)  # type: ignore[no-any-return]  # untyped library
     except re2.error as error:
         reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error.args[0])
         raise FilterError(
@@ -85,4 +86,5 @@ def like_regex(pattern: str, fold: bool) -> Pattern:
     options = re2.Options()
     options.never_capture = True
     options.log_errors = False
-    return re2.compile("(?s)" + "".join(parts), options)  # type: ignore[no-any-return]
+    options.dot_nl = True
+    return re2.compile("".join(parts), options)  # type: ignore[no-any-return]

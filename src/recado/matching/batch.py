@@ -9,8 +9,7 @@ null is absent; list columns are arrays. With ``json_column`` each row of that c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 
 from recado.errors import EventError
 from recado.filters.evaluate import evaluate
+from recado.matching.arrow import Field, fields_of, flat_list, is_list, is_text, normal, row_views
 from recado.matching.columns import REPEATS, UNCERTAIN, sort_by_event
-from recado.matching.encode import Columns, flatten, is_text, parse_times
+from recado.matching.encode import Columns
 from recado.matching.index import Index
 from recado.model.codec import read_event
 from recado.model.event import Event, expansions
@@ -54,51 +54,64 @@ class Pairs:
 def match_batch(index: Index, batch: pa.RecordBatch, json_column: str | None = None) -> Pairs:
     """Match every row of a batch."""
     with index.lock:
-        parts = [_match_chunk(index, chunk, json_column) for chunk in _chunks(batch)]
-        if len(parts) == 1:
-            return parts[0]
-        counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
-        return Pairs(np.cumsum(counts), np.concatenate([np.zeros(0, np.int32), *(part.slots for part in parts)]))
+        fields = fields_of(batch)
+        if json_column is None:
+            used = [(name, normal(name, array)) for name, array in fields if name in index.dictionary.names]
+        else:
+            used = [(json_column, _text_column(dict(fields), json_column))]
+        parts = []
+        for start in range(0, max(batch.num_rows, 1), CHUNK):
+            size = min(CHUNK, batch.num_rows - start)
+            chunk = [(name, array.slice(start, size)) for name, array in used]
+            parts.append(_match_chunk(index, chunk, size, start, json_column is not None))
+        return _joined(parts)
 
 
 def match_events(index: Index, events: list[Event]) -> Pairs:
     """Match events that are not in Arrow form."""
     with index.lock:
-        views, owners = _views(index, events)
-        return _match_views(index, views, owners, len(events))
+        return _match_views(index, (list(expansions(event, index.dictionary.names)) for event in events))
 
 
-def _chunks(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for start in range(0, max(batch.num_rows, 1), CHUNK):
-        yield batch.slice(start, CHUNK)
+def _text_column(columns: Mapping[str, pa.Array], name: str) -> pa.Array:
+    if name not in columns or not is_text(columns[name].type):
+        raise EventError(f"there is no column {name!r} of strings; the columns are {', '.join(columns)}")
+    return columns[name]
 
 
-def _match_chunk(index: Index, batch: pa.RecordBatch, json_column: str | None) -> Pairs:
-    if json_column is not None:
-        views, owners = _views(index, list(_read_json(batch, json_column)))
-        return _match_views(index, views, owners, batch.num_rows)
-    fields = list(flatten(zip(batch.schema.names, batch.columns, strict=True)))
-    names = [name for name, _ in fields]
-    if len(set(names)) < len(names):
-        raise EventError(f"column {next(n for n in names if names.count(n) > 1)!r} is there twice")
-    fields = [(name, array) for name, array in fields if name in index.dictionary.names]
-    if any(_is_list(array.type) for _, array in fields):
-        views, owners = _views(index, [_event_of(row) for row in _rows(fields, batch.num_rows)])
-        return _match_views(index, views, owners, batch.num_rows)
-    columns = index.encoder.from_arrow(fields, batch.num_rows)
-    events, entries = _run(index, columns, lambda row: _event_view(fields, row))
-    return _pairs(index, events, entries, batch.num_rows)
+def _joined(parts: list[Pairs]) -> Pairs:
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
+    return Pairs(np.cumsum(counts), np.concatenate([part.slots for part in parts]))
 
 
-def _match_views(index: Index, views: list[dict[str, Value]], owners: Array, size: int) -> Pairs:
+def _match_chunk(index: Index, fields: list[Field], size: int, first_row: int, is_json: bool) -> Pairs:
+    if is_json:
+        events = _read_json(fields[0][0], fields[0][1], first_row)
+        return _match_views(index, (list(expansions(event, index.dictionary.names)) for event in events))
+    if any(is_list(array.type) for _, array in fields):
+        return _match_views(index, row_views(fields, size, first_row))
+    columns = index.encoder.from_arrow(fields, size)
+    rows, entries = _run(index, columns, lambda row: _view_of_row(fields, row))
+    return _pairs(index, rows, entries, size)
+
+
+def _view_of_row(fields: list[Field], row: int) -> dict[str, Value]:
+    return next(row_views([(name, array.slice(row, 1)) for name, array in fields], 1, row))[0]
+
+
+def _match_views(index: Index, views_of_events: Iterable[list[dict[str, Value]]]) -> Pairs:
+    views, owners = flat_list(views_of_events)
     rows, entries = _run(index, index.encoder.from_views(views), views.__getitem__)
-    events = owners[rows].astype(np.int32)
+    events = owners[rows]
+    size = int(owners[-1]) + 1 if len(owners) else 0
     if len(views) > size:  # several views of one event may match
         events, entries = _distinct(events, entries)
     return _pairs(index, events, entries, size)
 
 
-def _run(index: Index, columns: Columns, view_of: Any) -> tuple[Array, Array]:
+def _run(index: Index, columns: Columns, view_of: Callable[[int], Mapping[str, Value]]) -> tuple[Array, Array]:
     """The matching (row, entry) pairs, each once, the uncertain ones decided."""
     rows, found = index.run_columns(columns)
     flags = found & (REPEATS | UNCERTAIN)
@@ -131,64 +144,9 @@ def _pairs(index: Index, events: Array, entries: Array, size: int) -> Pairs:
     return Pairs(*sort_by_event(events, entries, index.registry.members, index.registry.blocks, size))
 
 
-# -- rows as events
-
-
-def _views(index: Index, events: list[Event]) -> tuple[list[dict[str, Value]], Array]:
-    """Every single-valued view of the events, and which event each belongs to."""
-    views: list[dict[str, Value]] = []
-    owners: list[int] = []
-    for number, event in enumerate(events):
-        for view in expansions(event, index.dictionary.names):
-            views.append(view)
-            owners.append(number)
-    return views, np.array(owners, np.int32)
-
-
-def _read_json(batch: pa.RecordBatch, column: str) -> Iterator[Event]:
-    if column not in batch.schema.names or not is_text(batch.schema.field(column).type):
-        raise EventError(f"there is no column {column!r} of strings; the columns are {', '.join(batch.schema.names)}")
-    for row, text in enumerate(batch.column(column).to_pylist()):
+def _read_json(column: str, array: pa.Array, first_row: int) -> Iterator[Event]:
+    for row, text in enumerate(array.to_pylist(), first_row):
         try:
             yield Event(f"row-{row}") if text is None else read_event(text, default_id=f"row-{row}")
         except EventError as error:
             raise EventError(f"row {row} of column {column!r}: {error}") from None
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def _rows(fields: list[tuple[str, pa.Array]], size: int) -> Iterator[dict[str, Any]]:
-    prepared = [(name, parse_times(a) if name == "time" and is_text(a.type) else a) for name, a in fields]
-    values = [(name, array.to_pylist()) for name, array in prepared]
-    for row in range(size):
-        yield {name: column[row] for name, column in values}
-
-
-def _event_of(row: Mapping[str, Any]) -> Event:
-    attributes = {}
-    envelope: dict[str, Any] = {"id": "row"}
-    for name, value in row.items():
-        if isinstance(value, list):
-            value = tuple(_value(element) for element in value if element is not None)
-        elif value is not None:
-            value = _value(value)
-        if name in ("id", "type", "source", "time"):
-            if value is not None:
-                envelope[name] = value
-        elif value is not None:
-            attributes[name] = value
-    return Event(attributes=attributes, **envelope)
-
-
-def _event_view(fields: list[tuple[str, pa.Array]], row: int) -> dict[str, Value]:
-    """One row as the evaluator sees it."""
-    values = next(_rows([(name, array.slice(row, 1)) for name, array in fields], 1))
-    return next(expansions(_event_of(values)))
-
-
-def _value(value: Any) -> Value:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value  # type: ignore[no-any-return]

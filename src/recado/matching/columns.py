@@ -143,81 +143,16 @@ def narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, len
     return -size if unsure else size
 
 
-@inlined
-def scan_list(
-    number, words, floats, ints, bytes_, lists, postings, rows, codes, downs, ups, exact, starts, lengths, data,
-    events, first, last, work, g_codes, g_downs, g_ups, stamps, mask, mask_words, masks, waiting, found_events, found,
-    count, counts,
-):  # fmt: skip
-    """Verify all postings of a list against ``events[first:last]``; returns the new count of results."""
-    begin, end = lists[number, START], lists[number, START] + lists[number, LENGTH]
-    counts[0] += (end - begin) * (last - first)
-    while first < last:
-        block = min(last, first + BLOCK)
-        counts[1] += 1
-        if block - first < FEW or end - begin < 2:
-            count = scan_few(
-                begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, starts, lengths, data,
-                events, first, block, work, found_events, found, count,
-            )  # fmt: skip
-        else:
-            count = scan_many(
-                begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, exact, starts, lengths,
-                data, events, first, block, work, g_codes, g_downs, g_ups, stamps, counts[1], mask, mask_words, masks,
-                waiting, found_events, found, count,
-            )  # fmt: skip
-        first = block
-    return count
-
-
-@inlined
-def scan_few(
-    begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, starts, lengths, data, events, first,
-    last, work, found_events, found, count,
-):  # fmt: skip
-    """Postings against a few events, one after the other.
-
-    Results that find no room are counted all the same, so that the caller knows how much room to give.
-    """
-    many = last - first
-    room = found.shape[0]
-    for at in range(begin, end):
-        pc, entry = postings[at, 0], np.int64(postings[at, 1])
-        if entry < 0:
-            entry = ~entry | REPEATS
-        if pc >= 0 and words[pc] & JUMPS:
-            for i in range(first, last):
-                result = verify_at(
-                    words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
-                )
-                if result != FAILS:
-                    if count < room:
-                        found_events[count] = events[i]
-                        found[count] = entry if result == HOLDS else entry | UNCERTAIN
-                    count += 1
-            continue
-        for i in range(many):
-            work[i] = events[first + i]
-        left = many
-        if pc >= 0:
-            left = narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, many)
-            if left < 0:
-                left = -left
-                entry |= UNCERTAIN
-        for i in range(min(left, room - count)):
-            found_events[count + i] = work[i]
-            found[count + i] = entry
-        count += left
-    return count
-
-
-@inlined
+@lean
 def scan_many(
     begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, exact, starts, lengths, data, events,
     first, last, work, g_codes, g_downs, g_ups, stamps, stamp, mask, mask_words, masks, waiting, found_events, found,
     count,
 ):  # fmt: skip
-    """Postings against a block of events, with the first tests side by side."""
+    """Postings against a block of events, with the first tests side by side.
+
+    Results that find no room are counted all the same, so that the caller knows how much room to give.
+    """
     many = last - first
     room = found.shape[0]
     for at in range(begin, end):
@@ -248,12 +183,21 @@ def scan_many(
                     left = narrow(
                         words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, left
                     )
+        elif word & JUMPS:
+            left = 0
+            unsure = False
+            for i in range(first, last):
+                result = verify_at(
+                    words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
+                )
+                work[left] = events[i]
+                left += result != FAILS
+                unsure |= result == UNSURE
+            left = -left if unsure else left
         else:
-            count = scan_few(
-                at, at + 1, words, floats, ints, bytes_, postings, rows, codes, downs, ups, starts, lengths, data,
-                events, first, last, work, found_events, found, count,
-            )  # fmt: skip
-            continue
+            for i in range(many):
+                work[i] = events[first + i]
+            left = narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, many)
         if left == 0:
             continue
         if entry < 0:
@@ -288,50 +232,99 @@ def order_by_rank(events, first, size, ranks):
 
 
 @lean
+def segments_of(number, first, last, lists, table, grids, bounds, rows, downs, events, ranks, segments):
+    """A list with its events and, where it is split, the cells that their values lie in; returns how many segments."""
+    segments[0, 0], segments[0, 1], segments[0, 2] = number, first, last
+    grid = lists[number, GRID]
+    if grid < 0:
+        return 1
+    count = 1
+    row = rows[grid >> 1, NUMBER + (grid & 1)]
+    kept = rank_events(events, first, last, downs, row, bounds, grids[grid, 0], grids[grid, 1], ranks)
+    levels = lists[number, LEVELS]
+    level = 0
+    while levels >> level:
+        i = first if (levels >> level) & 1 else kept
+        while i < kept:
+            cell = ranks[i - first] >> level
+            j = i + 1
+            while j < kept and ranks[j - first] >> level == cell:
+                j += 1
+            child = table_find(table, cell_key(number, level, cell))
+            if child:
+                segments[count, 0], segments[count, 1], segments[count, 2] = child, i, j
+                count += 1
+            i = j
+        level += 1
+    return count
+
+
+@lean
 def visit_lists(
     numbers, ends, groups, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes, downs,
-    ups, exact, starts, lengths, data, events, work, ranks, g_codes, g_downs, g_ups, stamps, mask, mask_words, masks,
-    waiting, found_events, found, count, counts,
+    ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps, mask,
+    mask_words, masks, waiting, found_events, found, count, counts,
 ):  # fmt: skip
-    """Each list with its group of events and, where it is split, the cells that the events' values lie in.
+    """Each list with its group of events, verified.
 
     ``ends`` tells, by list or constant, where in ``events`` the group ends; it is cleared on the way. All groups are
-    visited in one call, because a call costs as much as a short list.
+    visited in one call and few events are verified here and not in a function, because a call costs as much as a
+    short list does.
     """
-    first = 0
+    group_first = 0
+    room = found.shape[0]
     for group in range(groups):
-        key, number = numbers[group, 0], numbers[group, 1]
-        last = ends[key]
+        key = numbers[group, 0]
+        group_last = ends[key]
         ends[key] = 0
-        if lists[number, LENGTH]:
-            count = scan_list(
-                number, words, floats, ints, bytes_, lists, postings, rows, codes, downs, ups, exact, starts, lengths,
-                data, events, first, last, work, g_codes, g_downs, g_ups, stamps, mask, mask_words, masks, waiting,
-                found_events, found, count, counts,
-            )  # fmt: skip
-        grid = lists[number, GRID]
-        if grid >= 0:
-            row = rows[grid >> 1, NUMBER + (grid & 1)]
-            kept = rank_events(events, first, last, downs, row, bounds, grids[grid, 0], grids[grid, 1], ranks)
-            levels = lists[number, LEVELS]
-            level = 0
-            while levels >> level:
-                i = first if (levels >> level) & 1 else kept
-                while i < kept:
-                    cell = ranks[i - first] >> level
-                    j = i + 1
-                    while j < kept and ranks[j - first] >> level == cell:
-                        j += 1
-                    child = table_find(table, cell_key(number, level, cell))
-                    if child:
-                        count = scan_list(
-                            child, words, floats, ints, bytes_, lists, postings, rows, codes, downs, ups, exact,
-                            starts, lengths, data, events, i, j, work, g_codes, g_downs, g_ups, stamps, mask,
-                            mask_words, masks, waiting, found_events, found, count, counts,
-                        )  # fmt: skip
-                    i = j
-                level += 1
-        first = last
+        parts = segments_of(
+            numbers[group, 1], group_first, group_last, lists, table, grids, bounds, rows, downs, events, ranks,
+            segments,
+        )  # fmt: skip
+        group_first = group_last
+        for part in range(parts):
+            number, first, last = segments[part, 0], segments[part, 1], segments[part, 2]
+            begin, end = lists[number, START], lists[number, START] + lists[number, LENGTH]
+            counts[0] += (end - begin) * (last - first)
+            if last - first >= FEW:
+                while first < last and begin < end:
+                    counts[1] += 1
+                    block = min(last, first + BLOCK)
+                    count = scan_many(
+                        begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, exact, starts,
+                        lengths, data, events, first, block, work, g_codes, g_downs, g_ups, stamps, counts[1], mask,
+                        mask_words, masks, waiting, found_events, found, count,
+                    )  # fmt: skip
+                    first = block
+                continue
+            for at in range(begin, end):
+                pc, entry = postings[at, 0], np.int64(postings[at, 1])
+                if entry < 0:
+                    entry = ~entry | REPEATS
+                left = last - first
+                if pc >= 0 and words[pc] & JUMPS:
+                    left = 0
+                    for i in range(first, last):
+                        result = verify_at(
+                            words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
+                        )
+                        work[left] = events[i]
+                        left += result != FAILS
+                        entry |= UNCERTAIN if result == UNSURE else 0
+                else:
+                    for i in range(left):
+                        work[i] = events[first + i]
+                    if pc >= 0:
+                        left = narrow(
+                            words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, left
+                        )
+                        if left < 0:
+                            left = -left
+                            entry |= UNCERTAIN
+                for i in range(min(left, room - count)):
+                    found_events[count + i] = work[i]
+                    found[count + i] = entry
+                count += left
     return count
 
 
@@ -445,9 +438,9 @@ def group_by_constant(row, codes, size, by_constant, hits, tally, touched, event
 @lean
 def match_columns(
     words, floats, ints, bytes_, lists, postings, table, grids, bounds, attributes, by_constant, hits, rows, codes,
-    downs, ups, exact, starts, lengths, data, size, tally, events, work, ranks, touched, g_codes, g_downs, g_ups,
-    stamps, mask, mask_words, masks, waiting, pairs, at, list_tally, list_touched, list_events, found_events, found,
-    counts,
+    downs, ups, exact, starts, lengths, data, size, tally, events, work, ranks, segments, touched, g_codes, g_downs,
+    g_ups, stamps, mask, mask_words, masks, waiting, pairs, at, list_tally, list_touched, list_events, found_events,
+    found, counts,
 ):  # fmt: skip
     """Match ``size`` events into pairs (event, entry with flags), in no order; returns how many there are.
 
@@ -460,8 +453,8 @@ def match_columns(
     touched[0, 0], touched[0, 1], tally[0] = 0, ALWAYS, size
     count = visit_lists(
         touched, tally, 1, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes, downs, ups,
-        exact, starts, lengths, data, events, work, ranks, g_codes, g_downs, g_ups, stamps, mask, mask_words, masks,
-        waiting, found_events, found, count, counts,
+        exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps, mask,
+        mask_words, masks, waiting, found_events, found, count, counts,
     )  # fmt: skip
     for attribute in range(rows.shape[0]):
         row = rows[attribute, CODE]
@@ -477,14 +470,14 @@ def match_columns(
             touched[0, 0], touched[0, 1], tally[0] = 0, attributes[attribute, PRESENCE], present
             count = visit_lists(
                 touched, tally, 1, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes,
-                downs, ups, exact, starts, lengths, data, events, work, ranks, g_codes, g_downs, g_ups, stamps, mask,
-                mask_words, masks, waiting, found_events, found, count, counts,
+                downs, ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups,
+                stamps, mask, mask_words, masks, waiting, found_events, found, count, counts,
             )  # fmt: skip
         groups = group_by_constant(row, codes, size, by_constant, hits, tally, touched, events)
         count = visit_lists(
             touched, tally, groups, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes,
-            downs, ups, exact, starts, lengths, data, events, work, ranks, g_codes, g_downs, g_ups, stamps, mask,
-            mask_words, masks, waiting, found_events, found, count, counts,
+            downs, ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps,
+            mask, mask_words, masks, waiting, found_events, found, count, counts,
         )  # fmt: skip
         for folded in range(2):
             if rows[attribute, TEXT + folded] == 0:
@@ -497,8 +490,9 @@ def match_columns(
                 groups = group_by_list(pairs, many, list_tally, list_touched, list_events)
                 count = visit_lists(
                     list_touched, list_tally, groups, words, floats, ints, bytes_, lists, postings, table, grids,
-                    bounds, rows, codes, downs, ups, exact, starts, lengths, data, list_events, work, ranks, g_codes,
-                    g_downs, g_ups, stamps, mask, mask_words, masks, waiting, found_events, found, count, counts,
+                    bounds, rows, codes, downs, ups, exact, starts, lengths, data, list_events, work, ranks, segments,
+                    g_codes, g_downs, g_ups, stamps, mask, mask_words, masks, waiting, found_events, found, count,
+                    counts,
                 )  # fmt: skip
     return count
 

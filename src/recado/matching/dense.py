@@ -126,12 +126,6 @@ def dense_test(
 
 
 @inlined
-def flip(mask, size):
-    for i in range(size):
-        mask[i] ^= 1
-
-
-@inlined
 def count_set(mask, mask_words, size):
     """How many of the mask's bytes are 1; eight are added in one multiplication. Clears what is behind the end."""
     for i in range(size, (size + 7) & ~7):
@@ -151,29 +145,25 @@ def dense_conjunction(
 
     Returns where to go on with those that are (-1: all tests are done), and how many they are.
     """
-    dense_test(
-        words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs, g_ups,
-        stamps, stamp, mask,
-    )  # fmt: skip
-    if word & NEGATED:
-        flip(mask, size)
-    left = count_set(mask, mask_words, size)
+    for i in range(size):
+        mask[i] = 1
     while True:
+        dense_test(
+            words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs,
+            g_ups, stamps, stamp, other,
+        )  # fmt: skip
+        if word & NEGATED:
+            for i in range(size):
+                other[i] ^= 1
+        for i in range(size):
+            mask[i] &= other[i]
+        left = count_set(mask, mask_words, size)
         if word & LAST:
             return -1, left
         pc += instruction_words(word)
         word = words[pc]
         if left * MANY_LEFT < size or not is_dense_test(word):
             return pc, left
-        dense_test(
-            words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs,
-            g_ups, stamps, stamp, other,
-        )  # fmt: skip
-        if word & NEGATED:
-            flip(other, size)
-        for i in range(size):
-            mask[i] &= other[i]
-        left = count_set(mask, mask_words, size)
 
 
 @inlined

@@ -95,6 +95,11 @@ class Dictionary:
         self.versions[attribute] += 1
         return code
 
+    def forget(self, code: int) -> None:
+        """A code that was given but not acquired is not needed."""
+        if self.references[code >> 2] == 0:
+            self.release([code])
+
     def acquire(self, codes: Iterable[int]) -> None:
         """A new program refers to these codes."""
         for code in codes:

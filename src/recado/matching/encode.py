@@ -7,16 +7,15 @@ JSON) comes as a list of single-valued views and takes the slower way, value by 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from recado.errors import EventError
+from recado.matching.arrow import is_text, to_numpy
 from recado.matching.columns import CODE, FOLDED_TEXT, INSTANT, NUMBER, ROW_COLUMNS, TEXT
 from recado.matching.dictionary import ABSENT, NAN, Dictionary, key_of
 from recado.matching.jit import jit
@@ -143,7 +142,7 @@ class Encoder:
         self._lookups: dict[tuple[int, str], tuple[int, _Lookup]] = {}
 
     def from_arrow(self, fields: Sequence[tuple[str, pa.Array]], size: int) -> Columns:
-        """Columns of typed Arrow arrays, none of them a list."""
+        """Columns of Arrow arrays in normal form (``recado.matching.arrow``), none of them a list."""
         columns = Columns(self.dictionary, size)
         for name, array in fields:
             attribute = self.dictionary.names.get(name)
@@ -153,13 +152,10 @@ class Encoder:
 
     def _put(self, columns: Columns, name: str, attribute: int, array: pa.Array) -> None:
         kind = array.type
-        if pa.types.is_dictionary(kind) and is_text(kind.value_type):
+        if pa.types.is_dictionary(kind):
             self._put_strings(columns, name, attribute, array)
         elif is_text(kind):
-            if name == "time":
-                self._put_instants(columns, attribute, parse_times(array))
-            else:
-                self._put_strings(columns, name, attribute, array.dictionary_encode())
+            self._put_strings(columns, name, attribute, array.dictionary_encode())
         elif pa.types.is_boolean(kind):
             self._put_booleans(columns, attribute, array)
         elif pa.types.is_integer(kind):
@@ -168,10 +164,6 @@ class Encoder:
             self._put_floats(columns, attribute, array)
         elif pa.types.is_timestamp(kind):
             self._put_instants(columns, attribute, array)
-        elif not pa.types.is_null(kind):
-            raise EventError(
-                f"column {name!r} has the type {kind}; use strings, numbers, booleans, timestamps or lists of these"
-            )
 
     def _put_strings(self, columns: Columns, name: str, attribute: int, array: pa.DictionaryArray) -> None:
         distinct = array.dictionary.to_pylist()
@@ -179,8 +171,8 @@ class Encoder:
         codes = np.array([ABSENT if value is None else get(value, Kind.STRING) for value in distinct], np.int32)
         if name in ("type", "source"):  # an empty envelope field is absent
             codes[[at for at, value in enumerate(distinct) if value == ""]] = ABSENT
-        codes = np.append(codes, ABSENT)  # position -1 serves the nulls
-        indices = array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        codes = np.append(codes, np.int32(ABSENT))  # position -1 serves the nulls
+        indices = to_numpy(array.indices.cast(pa.int64()), -1)
         columns.put_codes(attribute, codes[indices])
         for which, wanted in ((TEXT, self.dictionary.wants_text), (FOLDED_TEXT, self.dictionary.wants_folded)):
             if wanted[attribute]:
@@ -194,11 +186,11 @@ class Encoder:
     def _put_booleans(self, columns: Columns, attribute: int, array: pa.Array) -> None:
         get = self.dictionary.codes[attribute].get
         codes = np.array([get(key_of(flag), Kind.BOOL) for flag in (False, True)] + [ABSENT], np.int32)
-        columns.put_codes(attribute, codes[_numpy(array.cast(pa.int64()), -1)])
+        columns.put_codes(attribute, codes[to_numpy(array.cast(pa.int64()), -1)])
 
     def _put_integers(self, columns: Columns, attribute: int, array: pa.Array) -> None:
         try:
-            values = _numpy(array.cast(pa.int64()), 0)
+            values = to_numpy(array.cast(pa.int64()), 0)
         except pa.ArrowInvalid:  # unsigned, and too large for a signed one
             views = [{} if value is None else {"": value} for value in array.to_pylist()]
             self._put_values(columns, "", attribute, views)
@@ -213,7 +205,7 @@ class Encoder:
         columns.put_ordered(attribute, NUMBER, downs, ups)
 
     def _put_floats(self, columns: Columns, attribute: int, array: pa.Array) -> None:
-        values = _numpy(array.cast(pa.float64()), np.nan)
+        values = to_numpy(array.cast(pa.float64()), np.nan)
         codes = self._lookup(attribute, "float").codes_of(values)
         codes[np.isnan(values)] = NAN
         self._blank_nulls(array, codes)
@@ -221,7 +213,7 @@ class Encoder:
         columns.put_ordered(attribute, NUMBER, values, values)
 
     def _put_instants(self, columns: Columns, attribute: int, array: pa.Array) -> None:
-        values = to_microseconds(array)
+        values = to_numpy(array.cast(pa.int64()), 0)
         codes = self._lookup(attribute, "time").codes_of(values)
         downs, ups = np.empty(len(values)), np.empty(len(values))
         if bracket_integers(values, downs, ups):
@@ -320,46 +312,3 @@ def _lookup_of(codes: Mapping[Hashable, int], family: str) -> _Lookup:
 
 def _fits_int64(number: int | float) -> bool:
     return isinstance(number, int) and -(2**63) <= number < 2**63
-
-
-def _numpy(array: pa.Array, null: float) -> Array:
-    filled: Array = array.fill_null(null).to_numpy(zero_copy_only=False)
-    return filled
-
-
-def is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def to_microseconds(array: pa.Array) -> Array:
-    """Microseconds since 1970; instants without a zone are taken as UTC, finer ones are cut off."""
-    ticks = _numpy(array.cast(pa.int64()), 0)
-    unit = array.type.unit
-    if unit == "ns":
-        return ticks // 1000
-    if unit == "us":
-        return ticks
-    scale = 1000 if unit == "ms" else 1_000_000
-    if len(ticks) and np.abs(ticks).max() > 2**63 // scale - 1:
-        raise EventError(f"a timestamp in {unit} is out of range")
-    return ticks * scale
-
-
-def parse_times(array: pa.Array) -> pa.Array:
-    """Event times given as text."""
-    try:
-        return pc.cast(array, pa.timestamp("us", "UTC"))
-    except pa.ArrowInvalid as error:
-        raise EventError(f"column 'time': {error}; write times as 2026-11-15T10:00:00Z") from None
-
-
-def flatten(names: Iterator[tuple[str, pa.Array]]) -> Iterator[tuple[str, pa.Array]]:
-    """Struct columns as dotted names."""
-    for name, array in names:
-        if pa.types.is_struct(array.type):
-            children = (
-                (f"{name}.{field.name}", child) for field, child in zip(array.type, array.flatten(), strict=True)
-            )
-            yield from flatten(children)
-        else:
-            yield name, array

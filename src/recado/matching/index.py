@@ -28,10 +28,10 @@ from recado.matching.encode import Columns, Encoder, encode_scalar
 from recado.matching.program import Compiler
 from recado.matching.registry import Registry
 from recado.matching.single import CANDIDATES, FOUND, UNCERTAIN, match_event
-from recado.matching.store import Store
+from recado.matching.store import LEVELS_AT_MOST, Store
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
-from recado.model.subscription import Subscription
+from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 
 Array = NDArray[Any]
@@ -55,6 +55,7 @@ class Index:
         self._candidates = 0
         self._matches = 0
         self._events = 0
+        self._review_at = 1024
         self._blank = _Blank()
         self._space = _Space()
 
@@ -73,6 +74,7 @@ class Index:
         """
         filter = subscription.whole_filter()
         if not checked:
+            check_id(subscription.id)
             check_filter(filter)
         with self.lock:
             self._put(subscription.id, filter)
@@ -103,6 +105,8 @@ class Index:
                 self.registry.drop_entry(entry)
                 self.store.delete(entry)
                 self.opaque.pop(entry, None)
+                if self.store.wants_optimizing():
+                    self.store.optimize()
             return True
 
     def _put(self, id: str, filter: Filter) -> None:
@@ -146,8 +150,7 @@ class Index:
             found = np.unique(np.concatenate([self._match_view(view) for view in views]))
         else:
             found = self._match_view(dict(event.items()))  # type: ignore[arg-type]  # no value is a tuple
-        self._events += 1
-        self._matches += len(found)
+        self.count(1, len(found))
         return found
 
     def _match_view(self, view: dict[str, Value]) -> Array:
@@ -210,17 +213,29 @@ class Index:
                 store.words, store.floats, store.ints, store.bytes_, store.lists, store.postings, store.table,
                 store.grids, store.bounds, store.attributes, store.by_constant, store.hits, rows, codes, downs, ups,
                 exact, starts, lengths, data, columns.size, space.tally, space.events, space.work, space.ranks,
-                space.touched, space.codes, space.downs, space.ups, space.stamps, space.mask, space.mask_words,
-                space.masks, space.waiting, space.pairs, space.at, space.list_tally, space.list_touched,
-                space.list_events, space.found_events, space.found, space.counts,
+                space.segments, space.touched, space.codes, space.downs, space.ups, space.stamps, space.mask,
+                space.mask_words, space.masks, space.waiting, space.pairs, space.at, space.list_tally,
+                space.list_touched, space.list_events, space.found_events, space.found, space.counts,
             )  # fmt: skip
         self._candidates += int(space.counts[0])
         return space.found_events[:count], space.found[:count]
 
     def count(self, events: int, matches: int) -> None:
-        """So many events were matched, with so many entries found."""
+        """So many events were matched, with so many entries found; now and then, ask whether that cost too much."""
         self._events += events
         self._matches += matches
+        if self._events >= self._review_at:
+            self._review()
+
+    def _review(self) -> None:
+        """Choose access paths anew if events came to verify many entries in vain: their values are known better now.
+
+        Reviews are rare, each after sixteen times as many events as the last, so they cost next to nothing.
+        """
+        events, candidates, matches = self._events, self._candidates, self._matches
+        self._review_at = 16 * events
+        if candidates > 8 * matches + 64 * events:
+            self.store.optimize()
 
     def opaque_filter(self, entry: int) -> Filter:
         """The filter of an entry that the kernel may leave to the evaluator; a snapshot keeps it as text."""
@@ -265,7 +280,7 @@ def _append(data: bytearray, text: str, wanted: bool) -> tuple[int, int]:
     if not wanted:
         return -1, 0
     start = len(data)
-    data += text.encode()
+    data += text.encode(errors="surrogatepass")
     return start, len(data) - start
 
 
@@ -304,6 +319,7 @@ class _Space:
         self.found: Array = np.zeros(65_536, np.int64)
         self.events = self.work = self.ranks = self.tally
         self.touched: Array = np.zeros((0, 2), np.int32)
+        self.segments: Array = np.zeros((0, 3), np.int32)
         self.codes: Array = np.zeros((0, BLOCK), np.int32)
         self.downs: Array = np.zeros((0, BLOCK))
         self.ups: Array = np.zeros((0, BLOCK))
@@ -321,6 +337,7 @@ class _Space:
         if events > len(self.touched):
             self.events, self.work, self.ranks = np.zeros((3, events), np.int32)
             self.touched = np.zeros((events, 2), np.int32)
+            self.segments = np.zeros((LEVELS_AT_MOST * events + 1, 3), np.int32)
         if constants > len(self.tally):
             self.tally = np.zeros(constants, np.int32)
         if rows > len(self.codes):

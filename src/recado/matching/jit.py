@@ -2,8 +2,7 @@
 
 numba keeps compiled functions on disk, but looks only at the file of the function itself when it asks whether that
 copy is still good; our kernels call each other across files. So they are kept in a folder of the user's cache named
-after the content of all of them: any change, an upgrade for instance, compiles anew, and a read-only installation
-works.
+after the content of all of them: a change, an upgrade for instance, compiles anew, and a read-only installation works.
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ def cache_folder() -> str:
     """Where compiled kernels are kept: NUMBA_CACHE_DIR or XDG_CACHE_HOME decide, as far as they are set."""
     digest = blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+        content = path.read_bytes()
+        if b"matching.jit" in content or path.name == "program.py":  # program.py has the constants of the kernels
+            digest.update(content)
     home = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(home) / "recado" / f"kernels-{digest.hexdigest()}")
 

@@ -87,6 +87,15 @@ class Instruction:
         self.cost = cost
         self.access = False
 
+    def codes(self) -> tuple[int, ...]:
+        """The constants that the test refers to."""
+        if self.op in (EQ, NE):
+            return (self.argument,)
+        if self.op != IN:
+            return ()
+        packed = struct.pack(f"<{len(self.payload)}q", *self.payload)
+        return struct.unpack(f"<{2 * len(self.payload)}i", packed)[: self.argument]
+
     def head(self, extra: int) -> int:
         word = self.op | self.flags | extra | self.attribute << ATTRIBUTE_SHIFT | self.argument << 32
         if self.access:
@@ -119,7 +128,7 @@ class Program:
 def bracket(number: int | float) -> tuple[float, float]:
     """The nearest floats at or below and at or above a number of 64 bits; equal if a float holds it exactly."""
     nearest = float(number)
-    if -_EXACT <= nearest <= _EXACT or nearest == number:
+    if -_EXACT < nearest < _EXACT or nearest == number:
         return nearest, nearest
     if nearest > number:
         return math.nextafter(nearest, -math.inf), nearest
@@ -168,7 +177,12 @@ class Compiler:
         tree = self._tree(filter, False)
         for leaf in access_set(tree) or ():
             leaf.access = True
-        return Program(_lay_out_tree(tree), self._codes, False, self._opaque)
+        emitted: list[_Emitted] = []
+        words = _lay_out_tree(tree, emitted)
+        codes = [code for leaf, _, _ in emitted for code in leaf.codes()]
+        for code in set(self._codes).difference(codes):  # of tests that constants made superfluous
+            self._dictionary.forget(code)
+        return Program(words, codes, False, self._opaque)
 
     # -- conjunctions
 
@@ -212,7 +226,7 @@ class Compiler:
         if type(node) is Between:
             low, high = node.low, node.high
             if (type(low) is int or type(low) is float) and (type(high) is int or type(high) is float):
-                if -_EXACT <= low <= _EXACT and -_EXACT <= high <= _EXACT:
+                if -_EXACT < low < _EXACT and -_EXACT < high < _EXACT:
                     attribute = self._dictionary.attribute(node.name)
                     return 1.5, attribute, NUM, 0, _INTS.unpack(_FLOATS.pack(low + 0.0, high + 0.0))
         return None
@@ -325,6 +339,8 @@ class Compiler:
         (low_float, low_up), (high_float, high_up) = bracket(low), bracket(high)
         if low_float != low_up or high_float != high_up:
             return self._opaque_leaf(node)
+        if (low_strict and low_float == math.inf) or (high_strict and high_float == -math.inf):
+            return Instruction(NEVER)
         flags = 0
         if low_strict:
             low_float, flags = math.nextafter(low_float, math.inf), flags | LOW_STRICT
@@ -409,11 +425,11 @@ def _join_ranges(leaves: list[Instruction]) -> list[Instruction]:
 
 
 def _intersection(left: Instruction, right: Instruction) -> Instruction:
-    """Both ranges as one. Of two equal bounds the strict one is narrower for numbers between two floats."""
+    """Both ranges as one. Of equal bounds the strict one is wider: it admits what lies before the next float."""
     (left_low, left_high), (right_low, right_high) = _bounds(left), _bounds(right)
-    low = max((left_low, left.flags & LOW_STRICT), (right_low, right.flags & LOW_STRICT))
-    high = min((left_high, -(left.flags & HIGH_STRICT)), (right_high, -(right.flags & HIGH_STRICT)))
-    return _range_leaf(left.op, left.attribute, low[0], high[0], low[1] | -high[1])
+    low = max((left_low, -(left.flags & LOW_STRICT)), (right_low, -(right.flags & LOW_STRICT)))
+    high = min((left_high, left.flags & HIGH_STRICT), (right_high, right.flags & HIGH_STRICT))
+    return _range_leaf(left.op, left.attribute, low[0], high[0], -low[1] | high[1])
 
 
 def _bounds(leaf: Instruction) -> tuple[float, float]:
@@ -470,11 +486,11 @@ ACCEPT, REJECT = -1, -2
 _Emitted = tuple[Instruction, int, int]
 
 
-def _lay_out_tree(tree: _Tree) -> list[int]:
-    """Words of a tree: tests in the order of evaluation, each with its jumps."""
-    emitted: list[_Emitted] = []
+def _lay_out_tree(tree: _Tree, emitted: list[_Emitted]) -> list[int]:
+    """Words of a tree: tests in the order of evaluation, with their jumps; ``emitted`` gets the tests that remain."""
     start = _emit(tree, ACCEPT, REJECT, emitted)
     if start < 0:  # the tree is constant
+        emitted.clear()
         return [Instruction(NEVER, flags=NEGATED if start == ACCEPT else 0).head(LAST)]
     del emitted[start + 1 :]  # nothing jumps back to these
     emitted.reverse()

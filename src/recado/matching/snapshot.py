@@ -38,6 +38,9 @@ class SnapshotError(RecadoError):
     """A snapshot that cannot be loaded."""
 
 
+_TYPES = ("<i4", "<i8", "<u4", "|u1", "<f8")
+
+
 class _ArrayInfo(msgspec.Struct, array_like=True):
     owner: str
     name: str
@@ -67,11 +70,15 @@ def save(index: Index, path: str | os.PathLike[str]) -> None:
     """Write the index to a file, which appears under its name only when it is complete."""
     target = Path(path)
     draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    with draft.open("wb") as file:
-        file.writelines(_pieces(index))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
+    try:
+        with draft.open("wb") as file:
+            file.writelines(_pieces(index))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise SnapshotError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def from_bytes(data: bytes) -> Index:
@@ -158,7 +165,20 @@ def _header(index: Index, arrays: list[_ArrayInfo]) -> _Header:
 
 def _restore(data: mmap.mmap | bytearray, where: str, check: bool) -> Index:
     header, base = _read_header(data, where)
+    try:
+        return _rebuild(header, data, base, where, check)
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SnapshotError(f"{where} is damaged: {error}") from None
+
+
+def _rebuild(header: _Header, data: mmap.mmap | bytearray, base: int, where: str, check: bool) -> Index:
     index = Index()
+    expected = {(owner, name) for owner in ("store", "registry") for name in getattr(index, owner).arrays}
+    expected |= {("dictionary", "attribute_of"), ("dictionary", "references")}
+    if {(info.owner, info.name) for info in header.arrays} != expected:
+        raise SnapshotError(f"{where} is damaged: it does not hold the arrays of an index")
+    if {owner: tuple(counters) for owner, counters in header.counters.items()} != _COUNTERS:
+        raise SnapshotError(f"{where} is damaged: it does not hold the counters of an index")
     found = {}
     for info in header.arrays:
         found[info.owner, info.name] = _read_array(data, base, info, where, check)
@@ -189,12 +209,17 @@ def _read_header(data: mmap.mmap | bytearray, where: str) -> tuple[_Header, int]
     raw = bytes(data[_PREFIX.size : _PREFIX.size + size])
     if len(raw) < size or blake2b(raw, digest_size=16).digest() != digest:
         raise SnapshotError(f"{where} is damaged: its header does not have the checksum it was written with")
-    header = msgspec.msgpack.decode(raw, type=_Header)
+    try:
+        header = msgspec.msgpack.decode(raw, type=_Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise SnapshotError(f"{where} is damaged: {error}") from None
     end = _PREFIX.size + size
     return header, end + (-end % ALIGNMENT)
 
 
 def _read_array(data: mmap.mmap | bytearray, base: int, info: _ArrayInfo, where: str, check: bool) -> Array:
+    if info.dtype not in _TYPES:
+        raise SnapshotError(f"{where} is damaged: array {info.name!r} has the type {info.dtype!r}")
     dtype = np.dtype(info.dtype)
     count = int(np.prod(info.shape))
     if base + info.offset + count * dtype.itemsize > len(data):

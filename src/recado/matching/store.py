@@ -29,6 +29,7 @@ from recado.matching.postings import (
 from recado.matching.program import JUMPS, LAST, Program
 
 GRID_BOUNDS = 4096
+LEVELS_AT_MOST = GRID_BOUNDS.bit_length() + 1
 LONG_LIST = 256
 
 Array = NDArray[Any]

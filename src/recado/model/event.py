@@ -9,7 +9,7 @@ values, and ``x > 1 and x < 5`` asks for one element that satisfies both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import product
 from math import prod
@@ -52,9 +52,16 @@ def expansions(event: Event, names: Collection[str] | None = None) -> Iterator[d
 
     ``names`` restricts the views to what a filter can see, so that other arrays do not multiply the work.
     """
+    return expand(event.items(), names)
+
+
+def expand(
+    items: Iterable[tuple[str, Value | tuple[Value, ...]]], names: Collection[str] | None = None
+) -> Iterator[dict[str, Value]]:
+    """The same for names and values that are not yet an event."""
     single: dict[str, Value] = {}
     arrays: dict[str, tuple[Value, ...]] = {}
-    for name, value in event.items():
+    for name, value in items:
         if names is not None and name not in names:
             continue
         if type(value) is not tuple:

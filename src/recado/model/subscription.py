@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from recado.errors import RecadoError, SubscriptionError
 from recado.model.event import Event
 from recado.model.filter import TRUE, And, Compare, Exists, Filter, Text
+from recado.model.limits import LIMITS, Limits
+from recado.model.values import check_value
 
 
 class Subscription(msgspec.Struct, frozen=True, gc=False):
@@ -31,6 +34,19 @@ class Subscription(msgspec.Struct, frozen=True, gc=False):
         if not self.type:
             return self.filter
         return And((type_filter(self.type), self.filter))
+
+
+def check_id(id: str, limits: Limits = LIMITS) -> str:
+    """The id itself; a SubscriptionError if no subscription can be called so."""
+    if not id:
+        raise SubscriptionError("the subscription has an empty id")
+    if len(id) > limits.id_chars:
+        raise SubscriptionError(f"the subscription's id has {len(id):,} characters; the limit is {limits.id_chars:,}")
+    try:
+        check_value(id, "the subscription's id", limits.id_chars)
+    except RecadoError as error:
+        raise SubscriptionError(str(error)) from None
+    return id
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -89,5 +89,10 @@ def check_value(value: Value, what: str, string_chars: int) -> None:
                 raise RecadoError(f"{what}: the string has a lone surrogate at character {error.start + 1}") from None
     elif type(value) is int and not INT_MIN <= value <= INT_MAX:
         raise RecadoError(f"{what}: the integer does not fit 64 bits (from -2^63 to 2^64-1)")
-    elif type(value) is datetime and value.tzinfo is None:
-        raise RecadoError(f"{what}: the timestamp has no time zone; add Z or an offset such as +01:00")
+    elif type(value) is datetime:
+        if value.tzinfo is None:
+            raise RecadoError(f"{what}: the timestamp has no time zone; add Z or an offset such as +01:00")
+        try:
+            value.astimezone(UTC)
+        except OverflowError:
+            raise RecadoError(f"{what}: the timestamp is outside the years 1 to 9999 in UTC") from None
