@@ -80,7 +80,7 @@ def load(workload: Workload, path: Path) -> Load:
     write_records(workload.subscriptions(), path)
     index, watch = Index(), Stopwatch()
     with watch, path.open("rb") as lines:
-        index.add_many(read_subscription(line) for line in lines)
+        index.add_many((read_subscription(line) for line in lines), checked=True)
     return Load(case=workload.title, subscriptions=len(index), file_bytes=path.stat().st_size, seconds=watch.seconds)
 
 

@@ -15,7 +15,9 @@ Matched = Iterator[tuple[str, list[str]]]
 
 
 class Engine(Protocol):
-    def load(self, subscriptions: Iterable[Subscription]) -> None: ...
+    def load(self, subscriptions: Iterable[Subscription]) -> None:
+        """Take subscriptions that were read from records, and so are checked."""
+
     def match(self, events: Sequence[Event]) -> Matched: ...
     def __len__(self) -> int: ...
 
@@ -52,7 +54,7 @@ class _Index:
         return len(self._index)
 
     def load(self, subscriptions: Iterable[Subscription]) -> None:
-        self._index.add_many(subscriptions)
+        self._index.add_many(subscriptions, checked=True)
         for _ in self.match([Event("warm-up")]):  # so that compiling the kernels is not taken for matching
             pass
 

@@ -77,6 +77,8 @@ def _node_cost(node: Filter) -> int:
 
 def check_filter(filter: Filter, limits: Limits = LIMITS) -> Filter:
     """The filter itself; a FilterError that says what is wrong with it."""
+    if type(filter) is And and _is_plain_conjunction(filter, limits):
+        return filter
     cost = leaves = 0
     waiting: list[tuple[Filter, int]] = [(filter, 1)]
     while waiting:
@@ -119,6 +121,16 @@ def _parts(node: Filter) -> tuple[Filter, ...]:
     if type(node) is And or type(node) is Or:
         return node.parts
     return (node.part,) if type(node) is Not else ()
+
+
+def _is_plain_conjunction(filter: And, limits: Limits) -> bool:
+    """Is this a short conjunction that a glance shows to be right, perhaps with an event type joined in?"""
+    parts = filter.parts
+    if len(parts) == 2 and type(parts[1]) is And:
+        parts = (parts[0], *parts[1].parts)
+    if len(parts) > min(16, limits.filter_predicates) or limits.filter_depth < 3 or limits.filter_cost < 64:
+        return False
+    return all(_plain_cost(part, limits) for part in parts)
 
 
 def _plain_cost(node: Filter, limits: Limits) -> int:
