@@ -76,7 +76,7 @@ $(RUN): $(SETUP) | $(PY)
 
 $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
-	@$(INSTALL) --editable '.[dev]'
+	@$(INSTALL) --editable '.[dev,bench]'
 	@touch $(RUN) $@
 
 $(FUZZ): $(SETUP) | $(DEV)
