@@ -14,8 +14,9 @@ from recado.matching import kernel
 from recado.matching.dictionary import ABSENT, NAN, Dictionary
 from recado.matching.encode import encode_scalar
 from recado.matching.index import Index
+from recado.matching.instructions import ACCESS, LAST
 from recado.matching.naive import NaiveMatcher
-from recado.matching.program import ACCESS, LAST, Compiler, Program
+from recado.matching.program import Compiler, Program
 from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from matching.oracle import events_of
 from recado.matching.arrow import normal
-from recado.matching.columns import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.matching.dictionary import ABSENT, NAN, Dictionary
 from recado.matching.encode import Encoder, bracket_integers, encode_scalar
-from recado.matching.program import bracket
+from recado.matching.instructions import bracket
+from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.event import expansions
 from recado.model.values import microseconds
 from strategies import FLOATS, INTEGERS, STRINGS, TIMES

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from recado.filters.patterns import like_tokens
 from recado.matching import kernel
-from recado.matching.kernel import FAILS, HOLDS, SEARCH_BOUND, UNSURE
-from recado.matching.program import (
+from recado.matching.instructions import (
     CONTAINS,
     EQ,
     EXISTS,
@@ -33,6 +32,7 @@ from recado.matching.program import (
     byte_words,
     like_bytes,
 )
+from recado.matching.kernel import FAILS, HOLDS, SEARCH_BOUND, UNSURE
 
 ALPHABET = "abA?*\\é日😀ß\x00\n\x7f\x80\u07ff\uffff"
 words = st.text(st.sampled_from(ALPHABET), max_size=7)

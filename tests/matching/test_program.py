@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from matching.oracle import Compiled
 from recado.filters.evaluate import evaluate
-from recado.matching.kernel import FAILS, HOLDS, UNSURE
-from recado.matching.program import (
+from recado.matching.instructions import (
     ACCESS,
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -44,6 +43,7 @@ from recado.matching.program import (
     byte_words,
     like_bytes,
 )
+from recado.matching.kernel import FAILS, HOLDS, UNSURE
 from recado.model.event import expansions
 from recado.model.filter import (
     FALSE,

@@ -25,13 +25,13 @@ from recado.matching.kernel import (
     TIME,
     instruction_words,
 )
+from recado.matching.verify import CODE, NUMBER
 
 FEW = 12  # below so many events, side by side does not pay
 BLOCK = 1024  # events that are verified together
 MANY_LEFT = 24  # a test over the whole block costs as much as one over a 24th of it, one by one
 TREE_WORDS = 128  # longer trees are verified event by event
 SMALL_SET = 16
-CODE, NUMBER = 0, 1
 
 
 @inlined

@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recado.matching.arrow import is_text, to_numpy
-from recado.matching.columns import CODE, FOLDED_TEXT, INSTANT, NUMBER, ROW_COLUMNS, TEXT
 from recado.matching.dictionary import ABSENT, NAN, Dictionary, key_of
+from recado.matching.instructions import bracket
 from recado.matching.jit import jit
-from recado.matching.program import bracket
+from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, ROW_COLUMNS, TEXT
 from recado.model.values import Kind, Value, kind_of, microseconds
 
 Array = NDArray[Any]

@@ -26,7 +26,7 @@ def cache_folder() -> str:
     digest = blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         content = path.read_bytes()
-        if b"matching.jit" in content or path.name == "program.py":  # program.py has the constants of the kernels
+        if b"matching.jit" in content or path.name == "instructions.py":  # it has the constants of the kernels
             digest.update(content)
     home = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(home) / "recado" / f"kernels-{digest.hexdigest()}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching import program as _p
+from recado.matching import instructions as _p
 from recado.matching.jit import inlined, lean
 
 FAILS, HOLDS, UNSURE = 0, 1, 2

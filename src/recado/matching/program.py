@@ -1,26 +1,8 @@
-"""Filters compiled into flat programs that the kernel verifies.
+"""Filters compiled into the programs of ``recado.matching.instructions``.
 
-A program is a run of 64-bit words. Each instruction tests one attribute and opens with a word of this layout:
-
-    bits  0-5   operation            bits 10-11  bounds that are strict (NUM, TIME)
-    bit   6     negated              bits 12-31  attribute
-    bit   7     last                 bits 32-63  argument: a code, a count, a length
-    bit   8     has jumps
-    bit   9     is an access path
-
-A conjunction has no jumps: an instruction that fails rejects, the last one accepts. In any other tree each
-instruction is followed by a word with two forward jumps (taken when true, when false; in words from the
-instruction), where 0 accepts and -1 rejects. Then comes the payload: two float64 bounds, packed int32 codes, or bytes.
-
-Equality is tested on *codes*: the dictionary in ``recado.matching.dictionary`` gives every constant a number, so the
-kernel never compares values. Order is tested on float64. An integer that float64 cannot hold is between two floats
-that can (``down`` and ``up``); testing the right one of the two keeps every comparison exact (see ``bracket``).
-A range whose bound float64 cannot hold, and all that the kernel does not know (regular expressions, similarity,
-CESQL), compiles to OPAQUE: the kernel leaves it to the plain evaluator, after everything else has passed.
-
-**Access paths.** An entry is found through one or more *access* instructions, such that whenever the filter is true at
-least one of them is. A conjunction needs one, and ``recado.matching.store`` picks the most selective; for other trees
-``access_set`` picks here.
+A conjunction of predicates and negated predicates becomes a run of tests; any other filter a tree with jumps
+(``recado.matching.trees``). A conjunction needs one access path, and ``recado.matching.access`` picks the most
+selective; that of a tree is picked here.
 """
 
 from __future__ import annotations
@@ -29,11 +11,43 @@ import math
 import struct
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
 
 from recado.filters import cesql
-from recado.filters.patterns import like_tokens
 from recado.matching.dictionary import Dictionary
+from recado.matching.instructions import (
+    ATTRIBUTE_SHIFT,
+    CONTAINS,
+    EQ,
+    EXACT,
+    EXISTS,
+    FLOATS,
+    FOLDED,
+    HIGH_STRICT,
+    IN,
+    INTS,
+    LAST,
+    LIKE,
+    LOW_STRICT,
+    NE,
+    NEGATED,
+    NEVER,
+    NUM,
+    OPAQUE,
+    PREFIX,
+    STR_GE,
+    STR_GT,
+    STR_LE,
+    STR_LT,
+    SUFFIX,
+    TIME,
+    Instruction,
+    Order,
+    bracket,
+    byte_words,
+    like_bytes,
+    order,
+)
+from recado.matching.trees import Branch, Emitted, Tree, access_set, lay_out_tree
 from recado.model.filter import (
     And,
     Between,
@@ -52,55 +66,8 @@ from recado.model.filter import (
 )
 from recado.model.values import Kind, Value, canonical, kind_of, microseconds
 
-EQ, NE, IN, EXISTS, NUM, TIME = 0, 1, 2, 3, 4, 5
-PREFIX, SUFFIX, CONTAINS, LIKE = 6, 7, 8, 9
-FOLDED = 4  # added to a text operation that ignores case
-STR_GE, STR_GT, STR_LE, STR_LT = 14, 15, 16, 17
-OPAQUE, NEVER = 18, 19
-
-NEGATED, LAST, JUMPS, ACCESS, LOW_STRICT, HIGH_STRICT = (1 << bit for bit in (6, 7, 8, 9, 10, 11))
-ATTRIBUTE_SHIFT, ATTRIBUTE_MASK = 12, (1 << 20) - 1
-STAR, QUESTION = 0xFF, 0xFE  # wildcards inside an encoded LIKE pattern; neither byte occurs in UTF-8
-
 _TEXT_OPS = {"prefix": PREFIX, "suffix": SUFFIX, "contains": CONTAINS, "like": LIKE}
 _STR_OPS = {">=": STR_GE, ">": STR_GT, "<=": STR_LE, "<": STR_LT}
-_FLOATS = struct.Struct("<dd")
-_INTS = struct.Struct("<qq")
-_EXACT = 1 << 53
-
-
-class Instruction:
-    """One test before it is laid out; ``cost`` orders the tests and the access paths of a tree."""
-
-    __slots__ = ("access", "argument", "attribute", "cost", "flags", "op", "payload")
-
-    def __init__(
-        self,
-        op: int,
-        attribute: int = 0,
-        argument: int = 0,
-        payload: tuple[int, ...] = (),
-        flags: int = 0,
-        cost: float = 1.0,
-    ) -> None:
-        self.op, self.attribute, self.argument, self.payload, self.flags = op, attribute, argument, payload, flags
-        self.cost = cost
-        self.access = False
-
-    def codes(self) -> tuple[int, ...]:
-        """The constants that the test refers to."""
-        if self.op in (EQ, NE):
-            return (self.argument,)
-        if self.op != IN:
-            return ()
-        packed = struct.pack(f"<{len(self.payload)}q", *self.payload)
-        return struct.unpack(f"<{2 * len(self.payload)}i", packed)[: self.argument]
-
-    def head(self, extra: int) -> int:
-        word = self.op | self.flags | extra | self.attribute << ATTRIBUTE_SHIFT | self.argument << 32
-        if self.access:
-            word |= ACCESS
-        return word - (1 << 64) if word >> 63 else word
 
 
 class Program:
@@ -121,36 +88,8 @@ class Program:
 
     def digest(self) -> tuple[int, int]:
         data = struct.pack(f"<{len(self.words)}q", *self.words)
-        first, second = _INTS.unpack(blake2b(data, digest_size=16).digest())
+        first, second = INTS.unpack(blake2b(data, digest_size=16).digest())
         return first, second
-
-
-def bracket(number: int | float) -> tuple[float, float]:
-    """The nearest floats at or below and at or above a number of 64 bits; equal if a float holds it exactly."""
-    nearest = float(number)
-    if -_EXACT < nearest < _EXACT or nearest == number:
-        return nearest, nearest
-    if nearest > number:
-        return math.nextafter(nearest, -math.inf), nearest
-    return nearest, math.nextafter(nearest, math.inf)
-
-
-def byte_words(data: bytes) -> tuple[int, ...]:
-    padded = data + bytes(-len(data) % 8)
-    return struct.unpack(f"<{len(padded) // 8}q", padded)
-
-
-def like_bytes(pattern: str, fold: bool) -> bytes:
-    """A wildcard pattern as bytes, with STAR and QUESTION for its wildcards."""
-    out = bytearray()
-    for token in like_tokens(pattern):
-        if token is None:
-            out.append(STAR)
-        elif token == "":
-            out.append(QUESTION)
-        else:
-            out += (token.casefold() if fold else token).encode()
-    return bytes(out)
 
 
 class Compiler:
@@ -177,8 +116,8 @@ class Compiler:
         tree = self._tree(filter, False)
         for leaf in access_set(tree) or ():
             leaf.access = True
-        emitted: list[_Emitted] = []
-        words = _lay_out_tree(tree, emitted)
+        emitted: list[Emitted] = []
+        words = lay_out_tree(tree, emitted)
         codes = [code for leaf, _, _ in emitted for code in leaf.codes()]
         for code in set(self._codes).difference(codes):  # of tests that constants made superfluous
             self._dictionary.forget(code)
@@ -212,7 +151,7 @@ class Compiler:
             words += leaf[4]
         return words
 
-    def _plain_leaf(self, node: Filter) -> _Order | None:
+    def _plain_leaf(self, node: Filter) -> Order | None:
         if type(node) is Compare:
             value = node.value
             if node.op == "==":
@@ -226,9 +165,9 @@ class Compiler:
         if type(node) is Between:
             low, high = node.low, node.high
             if (type(low) is int or type(low) is float) and (type(high) is int or type(high) is float):
-                if -_EXACT < low < _EXACT and -_EXACT < high < _EXACT:
+                if -EXACT < low < EXACT and -EXACT < high < EXACT:
                     attribute = self._dictionary.attribute(node.name)
-                    return 1.5, attribute, NUM, 0, _INTS.unpack(_FLOATS.pack(low + 0.0, high + 0.0))
+                    return 1.5, attribute, NUM, 0, INTS.unpack(FLOATS.pack(low + 0.0, high + 0.0))
         return None
 
     def _conjunction(self, filter: Filter) -> list[Instruction] | None:
@@ -260,15 +199,15 @@ class Compiler:
 
     # -- other trees
 
-    def _tree(self, node: Filter, negated: bool) -> _Tree:
+    def _tree(self, node: Filter, negated: bool) -> Tree:
         """The filter with negations pushed down to the leaves (depth is bounded by the filter's own limit)."""
         if isinstance(node, Not):
             return self._tree(node.part, not negated)
         if isinstance(node, (And, Or)):
             is_and = isinstance(node, And) is not negated
-            return _Branch(is_and, [self._tree(part, negated) for part in node.parts])
-        leaves: list[_Tree] = list(self._literal(node, negated))
-        return leaves[0] if len(leaves) == 1 else _Branch(True, leaves)
+            return Branch(is_and, [self._tree(part, negated) for part in node.parts])
+        leaves: list[Tree] = list(self._literal(node, negated))
+        return leaves[0] if len(leaves) == 1 else Branch(True, leaves)
 
     # -- predicates
 
@@ -296,7 +235,7 @@ class Compiler:
             for name in cesql.names(node.text):
                 self._dictionary.attribute(name)  # so that views hold what the evaluator will ask for
         digest = blake2b(repr(node).encode(), digest_size=16).digest()  # two opaque tests differ in their words, too
-        return Instruction(OPAQUE, attribute, argument, _INTS.unpack(digest), cost=100.0)
+        return Instruction(OPAQUE, attribute, argument, INTS.unpack(digest), cost=100.0)
 
     def _code(self, attribute: int, value: Value) -> int:
         code = self._dictionary.code(attribute, value)
@@ -381,27 +320,20 @@ def _ordered(value: Value) -> tuple[int | float, int]:
 
 
 def _range_leaf(op: int, attribute: int, low: float, high: float, flags: int) -> Instruction:
-    words = _INTS.unpack(_FLOATS.pack(low + 0.0, high + 0.0))  # adding 0 makes -0.0 the one zero
+    words = INTS.unpack(FLOATS.pack(low + 0.0, high + 0.0))  # adding 0 makes -0.0 the one zero
     return Instruction(op, attribute, 0, words, flags, 1.5)
 
 
 def _lay_out_conjunction(leaves: list[Instruction]) -> list[int]:
     if not leaves:  # always true: a test that never holds, negated
         leaves = [Instruction(NEVER, flags=NEGATED)]
-    leaves.sort(key=_order)
+    leaves.sort(key=order)
     words: list[int] = []
     last = leaves[-1]
     for leaf in leaves:
         words.append(leaf.head(LAST if leaf is last else 0))
         words += leaf.payload
     return words
-
-
-_Order = tuple[float, int, int, int, tuple[int, ...]]
-
-
-def _order(leaf: Instruction) -> _Order:
-    return leaf.cost, leaf.attribute, leaf.op | leaf.flags, leaf.argument, leaf.payload
 
 
 def _join_ranges(leaves: list[Instruction]) -> list[Instruction]:
@@ -433,106 +365,5 @@ def _intersection(left: Instruction, right: Instruction) -> Instruction:
 
 
 def _bounds(leaf: Instruction) -> tuple[float, float]:
-    low, high = _FLOATS.unpack(_INTS.pack(*leaf.payload))
+    low, high = FLOATS.unpack(INTS.pack(*leaf.payload))
     return low, high
-
-
-class _Branch:
-    __slots__ = ("is_and", "parts")
-
-    def __init__(self, is_and: bool, parts: list[_Tree]) -> None:
-        self.is_and = is_and
-        self.parts = parts
-
-
-_Tree = Instruction | _Branch
-
-
-def access_set(tree: _Tree) -> list[Instruction] | None:
-    """The cheapest set of tests such that one of them holds whenever the tree does; None if there is none."""
-    found = _access(tree)
-    return found[1] if found else None
-
-
-_ACCESS_COST = {EQ: 0.01, IN: 0.01, NUM: 0.2, TIME: 0.2, NE: 0.9, EXISTS: 0.9, OPAQUE: 0.9}
-
-
-def _access(tree: _Tree) -> tuple[float, list[Instruction]] | None:
-    if isinstance(tree, Instruction):
-        return _leaf_access(tree)
-    found = [_access(part) for part in tree.parts]
-    if tree.is_and:
-        usable = [choice for choice in found if choice is not None]
-        return min(usable, key=lambda choice: choice[0]) if usable else None
-    cost, leaves = 0.0, []
-    for choice in found:
-        if choice is None:
-            return None
-        cost += choice[0]
-        leaves += choice[1]
-    return cost, leaves
-
-
-def _leaf_access(leaf: Instruction) -> tuple[float, list[Instruction]] | None:
-    if leaf.op == NEVER and not leaf.flags & NEGATED:
-        return 0.0, []
-    if leaf.flags & NEGATED or (leaf.op == OPAQUE and not leaf.argument):
-        return None
-    cost = _ACCESS_COST.get(leaf.op, 0.05)
-    return cost * (leaf.argument if leaf.op == IN else 1), [leaf]
-
-
-ACCEPT, REJECT = -1, -2
-_Emitted = tuple[Instruction, int, int]
-
-
-def _lay_out_tree(tree: _Tree, emitted: list[_Emitted]) -> list[int]:
-    """Words of a tree: tests in the order of evaluation, with their jumps; ``emitted`` gets the tests that remain."""
-    start = _emit(tree, ACCEPT, REJECT, emitted)
-    if start < 0:  # the tree is constant
-        emitted.clear()
-        return [Instruction(NEVER, flags=NEGATED if start == ACCEPT else 0).head(LAST)]
-    del emitted[start + 1 :]  # nothing jumps back to these
-    emitted.reverse()
-    starts = [0]
-    for leaf, _, _ in emitted:
-        starts.append(starts[-1] + 2 + len(leaf.payload))
-
-    def jump(target: int, at: int) -> int:
-        if target < 0:
-            return 0 if target == ACCEPT else 0xFFFFFFFF
-        return starts[start - target] - starts[at]
-
-    words: list[int] = []
-    for at, (leaf, on_true, on_false) in enumerate(emitted):
-        words.append(leaf.head(JUMPS | (LAST if at == start else 0)))
-        jumps = jump(on_true, at) | jump(on_false, at) << 32
-        words.append(jumps - (1 << 64) if jumps >> 63 else jumps)
-        words.extend(leaf.payload)
-    return words
-
-
-def _emit(tree: _Tree, on_true: int, on_false: int, emitted: list[_Emitted]) -> int:
-    """Append the tests of a tree back to front, so that every jump target exists already; returns where to enter."""
-    if isinstance(tree, Instruction):
-        if tree.op == NEVER:
-            return on_true if tree.flags & NEGATED else on_false
-        if on_true == on_false:
-            return on_true
-        emitted.append((tree, on_true, on_false))
-        return len(emitted) - 1
-    entry = on_true if tree.is_and else on_false
-    for part in sorted(tree.parts, key=_tree_order, reverse=True):
-        if tree.is_and:
-            entry = _emit(part, entry, on_false, emitted)
-        else:
-            entry = _emit(part, on_true, entry, emitted)
-    return entry
-
-
-def _tree_order(tree: _Tree) -> tuple[Any, ...]:
-    """Cheap tests first; the rest of the order is arbitrary, but the same for equal trees."""
-    if isinstance(tree, Instruction):
-        return _order(tree)
-    parts = sorted(map(_tree_order, tree.parts))
-    return sum((part[0] for part in parts), 0.0), -1, tree.is_and, 0, tuple(parts)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.matching import access
+from recado.matching import access, upkeep
 from recado.matching.dictionary import Dictionary
+from recado.matching.instructions import JUMPS, LAST
 from recado.matching.kernel import EQ, IN, NE, instruction_words
 from recado.matching.postings import (
     CAPACITY,
@@ -26,7 +27,7 @@ from recado.matching.postings import (
     drop_list,
     table_copy,
 )
-from recado.matching.program import JUMPS, LAST, Program
+from recado.matching.program import Program
 
 GRID_BOUNDS = 4096
 LEVELS_AT_MOST = GRID_BOUNDS.bit_length() + 1
@@ -217,7 +218,7 @@ class Store:
         self._clear_links()
         self._link(0, self._entries_top, rechoose=True)
         votes = np.zeros((len(self.lists), 2), np.int32)
-        access.vote(
+        upkeep.vote(
             self.words, self.floats, self.starts[: self._entries_top], self.attributes, self.by_constant, self.lists,
             self.grids, self.bounds, LONG_LIST, votes,
         )  # fmt: skip
@@ -232,7 +233,7 @@ class Store:
         packed = np.zeros(len(self.words), np.int64)
         starts = self.starts[: self._entries_top]
         top = int(self.state[LISTS_TOP])
-        self.words_top = int(access.pack(self.words, starts, self.lists, self.postings, top, packed))
+        self.words_top = int(upkeep.pack(self.words, starts, self.lists, self.postings, top, packed))
         self.words = packed
         self._free_words = {}
         self.views()
@@ -278,12 +279,12 @@ class Store:
         """New grids: the quantiles of all bounds that filters ask for."""
         starts = self.starts[: self._entries_top]
         counts = np.zeros(len(self.grids), np.int64)
-        access.count_bounds(self.words, starts, counts)
+        upkeep.count_bounds(self.words, starts, counts)
         steps = np.maximum(1, counts // (4 * GRID_BOUNDS))
         offsets = np.concatenate(([0], np.cumsum(np.minimum(counts, 4 * GRID_BOUNDS + 2))))
         sample = np.zeros(offsets[-1], np.float64)
         seen, filled = np.zeros_like(counts), np.zeros_like(counts)
-        access.sample_bounds(self.words, self.floats, starts, steps, seen, filled, offsets, sample)
+        upkeep.sample_bounds(self.words, self.floats, starts, steps, seen, filled, offsets, sample)
         parts: list[Array] = []
         top = 0
         for grid in range(len(self.grids)):

@@ -1,0 +1,134 @@
+"""Verification of programs on events that lie in columns, one event or a few at a time, in machine code.
+
+``rows`` maps an attribute to its rows in the column matrices: code, number, instant, text, casefolded text; row 0 of
+every matrix is blank.
+"""
+
+from __future__ import annotations
+
+from recado.matching.instructions import (
+    ATTRIBUTE_MASK,
+    ATTRIBUTE_SHIFT,
+    EQ,
+    EXISTS,
+    FOLDED,
+    IN,
+    LAST,
+    NE,
+    NUM,
+    OPAQUE,
+    PREFIX,
+    STR_GE,
+    STR_LT,
+    TIME,
+)
+from recado.matching.jit import inlined
+from recado.matching.kernel import (
+    FAILS,
+    HOLDS,
+    UNSURE,
+    code_test,
+    in_set,
+    instruction_words,
+    range_test,
+    text_test,
+)
+
+CODE, NUMBER, INSTANT, TEXT, FOLDED_TEXT = 0, 1, 2, 3, 4
+ROW_COLUMNS = 5
+
+
+@inlined
+def test_at(words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, starts, lengths, data, event):
+    """The truth of one instruction on one event of the batch, before its negation."""
+    op = word & 63
+    attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
+    argument = (word >> 32) & 0xFFFFFFFF
+    payload = pc + 1 + ((word >> 8) & 1)
+    if op == NUM or op == TIME:
+        row = rows[attribute, NUMBER + op - NUM]
+        down, up = downs[row, event], ups[row, event]
+        return HOLDS if range_test(word, floats[payload], floats[payload + 1], down, up) else FAILS
+    if op >= PREFIX and op <= STR_LT:
+        folded = op >= PREFIX + FOLDED and op < STR_GE
+        row = rows[attribute, FOLDED_TEXT if folded else TEXT]
+        plain = op - FOLDED if folded else op
+        return text_test(plain, starts[row, event], lengths[row, event], data, bytes_, payload * 8, argument)
+    code = codes[rows[attribute, CODE], event]
+    if op == IN:
+        return HOLDS if in_set(ints, payload * 2, argument, code) else FAILS
+    if op == OPAQUE:
+        return FAILS if argument and code == -1 else UNSURE
+    return HOLDS if code_test(op, code, argument) else FAILS
+
+
+@inlined
+def verify_at(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, event):
+    """Run a program with jumps on one event: FAILS, HOLDS or UNSURE."""
+    while True:
+        word = words[pc]
+        result = test_at(words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, starts, lengths, data, event)
+        if result == UNSURE:
+            return UNSURE
+        jumps = words[pc + 1]
+        jump = jumps & 0xFFFFFFFF if result ^ ((word >> 6) & 1) else (jumps >> 32) & 0xFFFFFFFF
+        if jump == 0:
+            return HOLDS
+        if jump == 0xFFFFFFFF:
+            return FAILS
+        pc += jump
+
+
+@inlined
+def narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, size):
+    """Keep of the first ``size`` events in ``work`` those that pass a conjunction.
+
+    Returns how many are left; negative if the evaluator must look at them too.
+    """
+    unsure = False
+    while size:
+        word = words[pc]
+        op = word & 63
+        attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
+        argument = (word >> 32) & 0xFFFFFFFF
+        negated = (word >> 6) & 1
+        kept = 0
+        if op == NUM or op == TIME:
+            row = rows[attribute, NUMBER + op - NUM]
+            low, high = floats[pc + 1], floats[pc + 2]
+            for i in range(size):
+                event = work[i]
+                work[kept] = event
+                kept += range_test(word, low, high, downs[row, event], ups[row, event]) ^ negated
+        elif op == EQ:
+            row = rows[attribute, CODE]
+            for i in range(size):
+                event = work[i]
+                work[kept] = event
+                kept += (codes[row, event] == argument) ^ negated
+        elif op == IN:
+            row = rows[attribute, CODE]
+            for i in range(size):
+                event = work[i]
+                work[kept] = event
+                kept += in_set(ints, (pc + 1) * 2, argument, codes[row, event]) ^ negated
+        elif op == NE or op == EXISTS:
+            row = rows[attribute, CODE]
+            for i in range(size):
+                event = work[i]
+                work[kept] = event
+                kept += code_test(op, codes[row, event], argument) ^ negated
+        else:
+            for i in range(size):
+                event = work[i]
+                result = test_at(
+                    words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, starts, lengths, data, event
+                )
+                unsure |= result == UNSURE
+                work[kept] = event
+                kept += result == UNSURE or (result ^ negated) == HOLDS
+        size = kept
+        if word & LAST:
+            break
+        pc += instruction_words(word)
+    return -size if unsure else size
