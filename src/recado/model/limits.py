@@ -31,6 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
     subscription_bytes: int = 65_536
     id_chars: int = 256
     owner_chars: int = 1_024
+    constraints: int = 32
 
 
 LIMITS = Limits()
