@@ -1,0 +1,132 @@
+"""How fast the event log appends durably, seals and reads: ``python benchmarks/event_log.py [--folder DIR]``.
+
+Every append returns after its fsync, so the figures are those of the disk under ``--folder``; the first line shows
+what a bare write and fsync costs there. Each measurement runs for ``--seconds`` on a log of its own.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from recado.filters.syntax import parse_filter
+from recado.model.event import Event
+from recado.store.log import EventLog, GroupCommit, LogReader
+
+START = datetime(2026, 11, 15, 10, tzinfo=UTC)
+
+
+def event(number):
+    """An event of six attributes, about 170 bytes of JSON."""
+    attributes = {"room": f"r-{number % 50}", "level": number % 1000, "ok": number % 7 != 0, "value": number * 0.25}
+    return Event(f"e-{number}", "reading", f"/sensor/{number % 20}", START + timedelta(seconds=number), attributes)
+
+
+def rate(seconds, work):
+    """Calls of ``work`` for the time given; it returns how many events it dealt with."""
+    done, began = 0, time.perf_counter()
+    while (spent := time.perf_counter() - began) < seconds:
+        done += work()
+    return done / spent
+
+
+def bare_fsync(folder, seconds):
+    with (folder / "file").open("wb", buffering=0) as file:
+
+        def work():
+            file.write(b"x" * 4096)
+            os.fsync(file.fileno())
+            return 1
+
+        return rate(seconds, work)
+
+
+def appends(folder, seconds, group):
+    with EventLog.open(folder / "log") as log:
+
+        def work():
+            return len(log.append([event(log.end + offset) for offset in range(group)]))
+
+        return rate(seconds, work)
+
+
+def grouped(folder, seconds, threads):
+    done = [0] * threads
+    stop = threading.Event()
+    with EventLog.open(folder / "log") as log, GroupCommit(log) as commit:
+
+        def work(worker):
+            while not stop.is_set():
+                commit.submit([event(done[worker])]).result()
+                done[worker] += 1
+
+        workers = [threading.Thread(target=work, args=(worker,)) for worker in range(threads)]
+        began = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        time.sleep(seconds)
+        stop.set()
+        for worker in workers:
+            worker.join()
+        return sum(done) / (time.perf_counter() - began)
+
+
+def reading(folder, count):
+    """Rates of reading the tail, sealing it, and reading segments; then with filters."""
+    rates = {}
+    with EventLog.open(folder / "log") as log:
+        for start in range(0, count, 1_000):
+            log.append([event(number) for number in range(start, start + 1_000)])
+        rates["read the tail"] = scan(log.path, count)
+        began = time.perf_counter()
+        segments = log.seal(force=True)
+        rates["seal"] = count / (time.perf_counter() - began)
+        rates["bytes a row in a segment"] = sum(segment.bytes for segment in segments) / count
+        rates["read segments"] = scan(log.path, count)
+        rates["read segments where level < 10"] = scan(log.path, count, parse_filter("level < 10"))
+        rates["read segments where type == 'reading'"] = scan(log.path, count, parse_filter("type == 'reading'"))
+        rates["read segments where type == 'other'"] = scan(log.path, count, parse_filter("type == 'other'"))
+    return rates
+
+
+def scan(path, count, where=None):
+    began = time.perf_counter()
+    for _ in LogReader(path).read(where=where):
+        pass
+    return count / (time.perf_counter() - began)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path(), help="where the logs are made, and removed again")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each measurement")
+    parser.add_argument("--events", type=int, default=200_000, help="to seal and read")
+    options = parser.parse_args()
+    measurements = {
+        "bare write and fsync, 4 KiB": lambda folder: bare_fsync(folder, options.seconds),
+        "append, one by one": lambda folder: appends(folder, options.seconds, 1),
+        "append, groups of 100": lambda folder: appends(folder, options.seconds, 100),
+        "append, groups of 1,000": lambda folder: appends(folder, options.seconds, 1_000),
+        "GroupCommit, 16 threads, one by one": lambda folder: grouped(folder, options.seconds, 16),
+    }
+    print(f"{'':40} {'events/s':>12}")
+    for name, measure in measurements.items():
+        print(f"{name:40} {in_folder(options.folder, measure):12,.0f}", flush=True)
+    for name, value in in_folder(options.folder, lambda folder: reading(folder, options.events)).items():
+        print(f"{name:40} {value:12,.0f}")
+
+
+def in_folder(parent, measure):
+    folder = Path(tempfile.mkdtemp(prefix="event-log-", dir=parent))
+    try:
+        return measure(folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What must survive a restart: the event log, and later subscriptions, sessions and mailboxes."""

@@ -1,0 +1,28 @@
+"""The durable event log: a hot tail in SQLite, sealed into Parquet segments under a manifest.
+
+``EventLog`` writes, ``GroupCommit`` joins concurrent appends, ``LogReader`` reads from any process, and ``repair``
+helps when files were damaged. docs/event-log.md has the format and what is promised.
+"""
+
+from recado.store.log.errors import BusyError, Damage, LogError
+from recado.store.log.group import GroupCommit
+from recado.store.log.reader import LogReader
+from recado.store.log.repair import Repaired, repair
+from recado.store.log.rows import LOG_SCHEMA
+from recado.store.log.settings import Extent, LogSettings, Segment
+from recado.store.log.writer import EventLog
+
+__all__ = [
+    "LOG_SCHEMA",
+    "BusyError",
+    "Damage",
+    "EventLog",
+    "Extent",
+    "GroupCommit",
+    "LogError",
+    "LogReader",
+    "LogSettings",
+    "Repaired",
+    "Segment",
+    "repair",
+]

@@ -1,0 +1,191 @@
+"""Repair: make a damaged log writable again, without destroying anything that might still be read.
+
+- A manifest that is damaged or gone is rebuilt (``recado.store.log.rebuild``).
+- A tail that is damaged is sealed as far as it can be read. The positions that cannot are written into the manifest as
+  lost, so every later reader is told; the tail's files are set aside in the folder ``damaged``, and a new tail goes on.
+- A damaged segment stays as it is: reading gives its intact row groups and reports the others.
+
+Whenever it is interrupted, running it again goes on from there. It needs the writer's lock.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from os import PathLike
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from recado.store.log import files
+from recado.store.log import manifest as manifests
+from recado.store.log.errors import BusyError, Damage, LogError
+from recado.store.log.lock import FolderLock
+from recado.store.log.manifest import SEGMENTS, TAIL, TAIL_SHM, TAIL_WAL, Lost, Manifest
+from recado.store.log.opening import check_fit
+from recado.store.log.pieces import tail_pieces
+from recado.store.log.rebuild import NO_SEGMENT, rebuild
+from recado.store.log.segments import write_segment
+from recado.store.log.settings import DEFAULTS, LogSettings
+from recado.store.log.tail import Tail
+from recado.store.log.wal import check_wal
+
+DAMAGED = "damaged"
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    """What was done. ``lost`` has every range that the log has lost, now or earlier; ``end`` is where it goes on."""
+
+    rebuilt_manifest: bool
+    replaced_tail: bool
+    lost: tuple[Lost, ...]
+    end: int
+
+
+def repair(path: str | PathLike[str], settings: LogSettings = DEFAULTS, *, end: int | None = None) -> Repaired:
+    """Make the log in a folder writable again, and say what was lost.
+
+    If the tail cannot tell how far the log went, numbering goes on after the last row that can be read. Who knows
+    better, from a reader's offset perhaps, says so with ``end``: positions before it are lost, and not given again.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise LogError(f"there is no event log in {folder}: it is not a folder")
+    lock = FolderLock(folder)
+    try:
+        return _Repair(folder, settings).run(end)
+    except OSError as error:
+        raise LogError(f"{folder} cannot be repaired: {error.strerror or error}") from error
+    finally:
+        lock.release()
+
+
+class _Repair:
+    def __init__(self, folder: Path, settings: LogSettings) -> None:
+        self.folder, self.settings = folder, settings
+        self.aside: Path | None = None
+
+    def run(self, end: int | None) -> Repaired:
+        try:
+            manifest, rebuilt = manifests.load(self.folder), False
+        except LogError:
+            manifest, rebuilt = self.rebuilt(), True
+        known = self.end_of_good_tail(manifest)
+        if known is not None and (end is None or end <= known):
+            return Repaired(rebuilt, False, manifest.lost, known)
+        manifest = self.salvaged(manifest, end)
+        for name in (TAIL, TAIL_WAL, TAIL_SHM):
+            self.set_aside(self.folder / name)
+        with Tail(self.folder / TAIL, writable=True, busy_seconds=self.settings.busy_seconds) as tail:
+            tail.create(manifest.log, manifest.sealed)
+        files.sync_folder(self.folder)
+        return Repaired(rebuilt, True, manifest.lost, manifest.sealed)
+
+    def rebuilt(self) -> Manifest:
+        """A manifest from what is there, stored; files that it does not name are set aside."""
+        log, first = None, None
+        try:
+            with self.tail() as tail:
+                first = tail.first()
+                log, following = tail.state()
+                first = following if first is None else first
+        except BusyError:
+            raise
+        except LogError:  # a damaged tail is looked at later
+            pass
+        manifest = rebuild(self.folder, log)
+        if first is not None and first > manifest.sealed:
+            begins = not manifest.segments and not manifest.lost  # a log whose older segments may all have expired
+            manifest = _moved(manifest, first) if begins else _reaching(manifest, first)
+        named = {entry.file for entry in manifest.segments}
+        for path in sorted((self.folder / SEGMENTS).glob("*.parquet")):
+            if path.name not in named:
+                self.set_aside(path)
+        self.set_aside(self.folder / manifests.MANIFEST)
+        manifests.store(self.folder, manifest, before=None)
+        return manifest
+
+    def end_of_good_tail(self, manifest: Manifest) -> int | None:
+        """The log's end if the tail is intact and fits; None if it has to be replaced."""
+        try:
+            check_wal(self.folder / TAIL_WAL)
+            with self.tail() as tail:
+                end = check_fit(tail, manifest)
+        except BusyError:
+            raise
+        except LogError:
+            return None
+        _, lost = self.rows(manifest.sealed, end, keep=False)
+        return end if not lost else None
+
+    def salvaged(self, manifest: Manifest, end: int | None) -> Manifest:
+        """The manifest with what the tail still has, sealed, and with what it has lost."""
+        reach = self.reach(manifest)
+        before, position = manifest, manifest.sealed
+        segments, lost = list(manifest.segments), list(manifest.lost)
+        while position < reach:
+            stop = min(reach, position + self.settings.segment_rows)
+            batches, gaps = self.rows(position, stop)
+            if batches:
+                segments.append(write_segment(self.folder, manifest.log, batches, self.settings))
+            lost += gaps
+            position = stop
+        manifest = msgspec.structs.replace(before, sealed=reach, segments=tuple(segments), lost=tuple(lost))
+        if end is not None and end > reach:
+            manifest = _reaching(manifest, end)
+        if manifest != before:
+            manifests.store(self.folder, manifest, before)
+        return manifest
+
+    def reach(self, manifest: Manifest) -> int:
+        """How far the log went, as far as the tail can tell."""
+        known = manifest.sealed
+        try:
+            with self.tail() as tail:
+                last = tail.last()
+                known = known if last is None else max(known, last[0] + 1)
+                return tail.end(manifest.log, known)
+        except BusyError:
+            raise
+        except LogError:
+            return known
+
+    def rows(self, position: int, end: int, keep: bool = True) -> tuple[list[pa.RecordBatch], list[Lost]]:
+        """Intact rows of the tail, if they are to be kept, and the gaps between them."""
+        batches: list[pa.RecordBatch] = []
+        lost: list[Lost] = []
+        if position >= end:
+            return batches, lost
+        with self.tail() as tail:
+            while position < end:
+                found = tail.read(position, end, self.settings.group_rows, self.settings.group_bytes)
+                for piece in tail_pieces(found, position, TAIL):
+                    if isinstance(piece, Damage):
+                        lost.append(Lost(piece.first, piece.end, f"lost from the tail: {piece.reason}"))
+                    elif keep:
+                        batches.append(piece)
+                position = found.reached
+        return batches, lost
+
+    def tail(self) -> Tail:
+        """Open for reading only, so that nothing in it is overwritten."""
+        return Tail(self.folder / TAIL, writable=False, busy_seconds=self.settings.busy_seconds)
+
+    def set_aside(self, path: Path) -> None:
+        """Move a file to a folder that this repair has for itself."""
+        if path.exists():
+            if self.aside is None:
+                damaged = self.folder / DAMAGED
+                self.aside = next(damaged / str(n) for n in count(1) if not (damaged / str(n)).exists())
+                self.aside.mkdir(parents=True)
+            files.rename(path, self.aside / path.name)
+
+
+def _moved(manifest: Manifest, first: int) -> Manifest:
+    return msgspec.structs.replace(manifest, first=first, sealed=first)
+
+
+def _reaching(manifest: Manifest, end: int) -> Manifest:
+    """With the positions up to ``end`` written off."""
+    lost = (*manifest.lost, Lost(manifest.sealed, end, NO_SEGMENT))
+    return msgspec.structs.replace(manifest, sealed=end, lost=lost)

@@ -1,0 +1,274 @@
+"""The hot tail: the newest rows, in one SQLite database.
+
+WAL with ``synchronous=FULL``: a commit returns after its fsync, and readers in any process see whole commits. The one
+row of ``state`` has the log's identity and the next position, so that rows that vanish from the end are missed, and
+the numbering goes on although the tail is empty. Nothing that comes out of the file is believed without its checksum.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from recado.store.log.errors import BusyError, LogError
+from recado.store.log.rows import Row, is_intact, state_checksum
+
+PIECE_BYTES = 16 * 1024 * 1024
+"""A piece of the tail is cut when it has so many bytes of events."""
+
+DELETE_ROWS = 10_000
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+}
+"""Errors that say nothing about the file."""
+
+_CREATE = """
+CREATE TABLE tail (
+    position INTEGER PRIMARY KEY, accepted_at INTEGER NOT NULL, time INTEGER,
+    id BLOB NOT NULL, type BLOB NOT NULL, source BLOB NOT NULL, event BLOB NOT NULL, checksum BLOB NOT NULL
+);
+CREATE TABLE state (
+    one INTEGER PRIMARY KEY, log BLOB NOT NULL, next INTEGER NOT NULL, checksum BLOB NOT NULL
+);
+"""
+
+
+class State(NamedTuple):
+    log: str
+    next: int
+
+
+class Found(NamedTuple):
+    """Rows of the tail as one moment saw them; ``reasons`` tells why a position in between is not among them."""
+
+    rows: list[Row]
+    reasons: dict[int, str]
+    reached: int  # every position before this one was looked for
+
+
+class Tail:
+    """One connection. A writer's is kept; a reader opens one for each piece, so that it holds no lock in between."""
+
+    def __init__(self, path: Path, *, writable: bool, busy_seconds: float) -> None:
+        self.path = path
+        mode = "rwc" if writable else "ro"
+        try:
+            self._db = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=busy_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as error:
+            raise self._failed("cannot be opened", error) from error
+        self._db.text_factory = bytes  # a damaged text need not be UTF-8
+        if writable:
+            self._configure()
+
+    def _configure(self) -> None:
+        try:
+            for pragma in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "fullfsync = 1",
+                "journal_size_limit = 67108864",
+            ):
+                self._execute(f"PRAGMA {pragma}").fetchall()
+        except sqlite3.Error as error:
+            self.close()
+            raise self._failed("cannot be opened", error) from error
+
+    def _failed(self, what: str, error: sqlite3.Error) -> LogError:
+        passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
+        return (BusyError if passing else LogError)(f"{self.path} {what}: {error}")
+
+    def _execute(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(query, values)
+        except UnicodeDecodeError as error:  # the name of a column
+            raise sqlite3.DatabaseError(f"the schema is damaged: {error}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Tail:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def create(self, log: str, next_position: int) -> None:
+        """Make the tables, in one transaction."""
+        with self.transaction():
+            for statement in _CREATE.split(";"):
+                self._execute(statement)
+            self._execute(
+                "INSERT INTO state VALUES (1, ?, ?, ?)",
+                (log.encode(), next_position, state_checksum(log, next_position)),
+            )
+
+    def append(self, rows: Sequence[Row], state: State) -> None:
+        """Store the rows and the state that follows them: all of it, or an error and nothing."""
+        with self.transaction():
+            self._db.executemany("INSERT INTO tail VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._execute("UPDATE state SET next = ?, checksum = ? WHERE one = 1", (state.next, state_checksum(*state)))
+
+    def delete_before(self, position: int) -> bool:
+        """Delete sealed rows, at most DELETE_ROWS of them, so that nobody waits long; True if there may be more."""
+        with self.transaction():
+            found = self._execute(
+                "SELECT max(position) FROM (SELECT position FROM tail WHERE position < ? ORDER BY position LIMIT ?)",
+                (position, DELETE_ROWS),
+            ).fetchone()[0]
+            if found is None:
+                return False
+            self._execute("DELETE FROM tail WHERE position <= ?", (found,))
+        return True
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        try:
+            self._execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self._failed("cannot be written", error) from error
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def is_empty_file(self) -> bool:
+        """Was the database never filled? That is how a crash during the creation of a log leaves it."""
+        return not self._query("SELECT 1 FROM sqlite_schema")
+
+    def state(self) -> State:
+        """The state; a LogError if it is damaged."""
+        rows = self._query("SELECT log, next, checksum FROM state")
+        if len(rows) == 1:
+            log, next_position, checksum = rows[0]
+            if type(log) is bytes and type(next_position) is int and log.isascii():
+                state = State(log.decode(), next_position)
+                if state_checksum(*state) == checksum:
+                    return state
+        raise LogError(f"{self.path}: the row of the table state, which has the log's end, is damaged")
+
+    def end(self, log: str, least: int) -> int:
+        """The end of the log, which is known to reach to ``least``; a LogError if the state does not fit that."""
+        state = self.state()
+        if state.log != log:
+            raise LogError(f"{self.path} belongs to the log {state.log}, the manifest to the log {log}")
+        if state.next < least:
+            raise LogError(f"{self.path} ends at position {state.next:,}, but there is a later one, {least - 1:,}")
+        return state.next
+
+    def has(self, position: int) -> bool:
+        """Is there a row with the position, intact or not?"""
+        return bool(self._query("SELECT 1 FROM tail WHERE position = ?", position))
+
+    def bytes_from(self, position: int) -> int:
+        """Bytes of the events from a position on: unchecked, for bookkeeping."""
+        return int(self._query("SELECT total(length(event)) FROM tail WHERE position >= ?", position)[0][0])
+
+    def first(self) -> int | None:
+        """The position of the first intact row."""
+        row = self._first_intact("SELECT * FROM tail ORDER BY position")
+        return None if row is None else row[0]
+
+    def last(self) -> Row | None:
+        """The last intact row, whatever the state says."""
+        return self._first_intact("SELECT * FROM tail ORDER BY position DESC")
+
+    def _first_intact(self, query: str) -> Row | None:
+        try:
+            return next((row for row in self._execute(query) if is_intact(row)), None)
+        except sqlite3.Error:
+            return None
+
+    def read(self, start: int, end: int, most: int, most_bytes: int = PIECE_BYTES) -> Found:
+        """The rows of ``[start, end)``, up to ``most`` rows or bytes of events, with the reasons for those missing."""
+        stop = min(end, start + most)
+        try:
+            with self._snapshot():
+                found = _checked(self._scan(start, stop), start, stop, most_bytes)
+                if found.rows or found.reasons:
+                    return found
+                return Found([], {}, self._next_row(stop, end))
+        except sqlite3.Error as error:
+            return self._bisect(start, stop, error)
+
+    def _next_row(self, start: int, end: int) -> int:
+        """Where a gap ends, so that a long one is passed in one step."""
+        query = "SELECT position FROM tail WHERE position >= ? AND position < ? ORDER BY position LIMIT 1"
+        found = self._execute(query, (start, end)).fetchone()
+        return found[0] if found and type(found[0]) is int and start <= found[0] < end else end
+
+    def _bisect(self, start: int, end: int, error: sqlite3.Error) -> Found:
+        """Read around a place that SQLite itself cannot read."""
+        failed = self._failed("cannot be read", error)
+        if isinstance(failed, BusyError):
+            raise failed from error
+        if end - start <= 1:
+            return Found([], {start: str(error)}, end)
+        middle = (start + end) // 2
+        left, right = self._half(start, middle), self._half(middle, end)
+        return Found(left.rows + right.rows, left.reasons | right.reasons, end)
+
+    def _half(self, start: int, end: int) -> Found:
+        try:
+            return _checked(self._scan(start, end), start, end, None)
+        except sqlite3.Error as error:
+            return self._bisect(start, end, error)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        self._execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._execute("ROLLBACK")
+
+    def _scan(self, start: int, end: int) -> Iterator[Any]:
+        query = "SELECT * FROM tail WHERE position >= ? AND position < ? ORDER BY position"
+        return self._execute(query, (start, end))
+
+    def _query(self, query: str, *values: int) -> list[Any]:
+        try:
+            return self._execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._failed("cannot be read", error) from error
+
+
+def _checked(found: Iterator[Any], start: int, end: int, most_bytes: int | None) -> Found:
+    """Intact rows with ascending positions inside ``[start, end)``."""
+    rows: list[Row] = []
+    reasons: dict[int, str] = {}
+    size, after = 0, start
+    for row in found:
+        position = row[0]
+        if type(position) is not int or not after <= position < end:
+            continue  # whatever it is, it is not the row that was asked for
+        after = position + 1
+        if not is_intact(row):
+            reasons[position] = "the row does not have its checksum"
+            continue
+        rows.append(row)
+        size += len(row[6])
+        if most_bytes is not None and size >= most_bytes:
+            return Found(rows, reasons, after)
+    return Found(rows, reasons, end)

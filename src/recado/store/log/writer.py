@@ -1,0 +1,257 @@
+"""The one writer of a log: appends, sealing and retention.
+
+Each step leaves the folder in a state from which every position can be read exactly once:
+
+- *append*: one SQLite transaction with the rows and the next position. Its commit returns after the fsync.
+- *seal*: write a segment, fsync, rename, fsync the folder; put it into the manifest, which is replaced in the same way;
+  only then delete its rows from the tail. Readers look at the manifest first, so rows that are in both places count
+  once, and what a crash leaves behind is removed when the log is next opened (``recado.store.log.opening``).
+- *expire*: take the oldest segments out of the manifest, then remove their files.
+
+Appends may come from several threads, and go on while another thread seals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import NoReturn
+
+import msgspec
+import pyarrow as pa
+
+from recado.model.event import Event
+from recado.model.values import microseconds
+from recado.store.log import files
+from recado.store.log import manifest as manifests
+from recado.store.log.errors import Damage, LogError
+from recado.store.log.lock import FolderLock
+from recado.store.log.manifest import SEGMENTS, TAIL, SegmentEntry
+from recado.store.log.opening import check_fit, open_parts
+from recado.store.log.pieces import tail_pieces
+from recado.store.log.rows import Entry, Row, prepare, stored
+from recado.store.log.segments import write_segment
+from recado.store.log.settings import DEFAULTS, LogSettings, Segment
+from recado.store.log.tail import State, Tail
+
+Clock = Callable[[], datetime]
+
+
+def wall_clock() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+class EventLog:
+    """The writer of a log folder; a second one is refused while this one is open."""
+
+    def __init__(self, path: str | PathLike[str], settings: LogSettings, clock: Clock) -> None:
+        """Use ``open``, which reads better."""
+        settings.check()
+        self.path, self.settings = Path(path), settings
+        self._clock = clock
+        self._closed = False
+        self._next = self._accepted_at = self._bytes = 0  # the log's end, the last instant, the tail's size
+        self._doubtful = True  # whether these are what is stored
+        self._sealing = Lock()  # held by seal and expire, and always taken before _lock
+        self._lock = Lock()  # guards the connection and the counts
+        with _explained(f"{self.path} cannot be opened as an event log"):
+            _make_folders(self.path)
+            self._folder_lock = FolderLock(self.path)
+        try:
+            self._tail, self._manifest = open_parts(self.path, settings)
+            self._take_up()
+        except BaseException:
+            self._folder_lock.release()
+            raise
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], settings: LogSettings = DEFAULTS, clock: Clock = wall_clock) -> EventLog:
+        """Open the log in a folder for writing; a new one, if the folder has none."""
+        return cls(path, settings, clock)
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the log back. Closing twice does no harm."""
+        with self._sealing, self._lock:
+            if not self._closed:
+                self._closed = True
+                self._tail.close()
+                self._folder_lock.release()
+
+    @property
+    def first(self) -> int:
+        """The oldest position that is kept."""
+        return self._manifest.first
+
+    @property
+    def end(self) -> int:
+        """The position that the next event will get."""
+        return self._next
+
+    # -- append --------------------------------------------------------------------------------------------------------
+
+    def append(self, events: Sequence[Event]) -> range:
+        """Store the events and return their positions, when they are on stable storage: all of them, or an error."""
+        return self.commit([prepare(events, self.settings.limits)])[0]
+
+    def commit(self, appends: Sequence[Sequence[Entry]]) -> list[range]:
+        """Several appends, prepared, in one transaction."""
+        with self._lock:
+            self._check_open()
+            if self._doubtful:
+                self._take_up()
+            rows, ranges = self._numbered(appends)
+            if rows:
+                self._doubtful = True  # until it is known whether they are stored
+                self._tail.append(rows, State(self._manifest.log, ranges[-1].stop))
+                self._doubtful = False
+                self._next, self._accepted_at = ranges[-1].stop, rows[-1][1]
+                self._bytes += sum(len(row[6]) for row in rows)
+            return ranges
+
+    def _numbered(self, appends: Sequence[Sequence[Entry]]) -> tuple[list[Row], list[range]]:
+        accepted_at = max(microseconds(self._clock()), self._accepted_at)  # it never runs backwards along the log
+        rows: list[Row] = []
+        ranges = []
+        for entries in appends:
+            start = self._next + len(rows)
+            rows += [stored(start + offset, accepted_at, entry) for offset, entry in enumerate(entries)]
+            ranges.append(range(start, start + len(entries)))
+        return rows, ranges
+
+    def _take_up(self) -> None:
+        """Learn the counts from the files: at first, and after an error that leaves open what was stored."""
+        self._next = check_fit(self._tail, self._manifest)
+        last, segments = self._tail.last(), self._manifest.segments
+        known = [microseconds(segments[-1].latest)] if segments else []
+        self._accepted_at = max(
+            known + ([last[1]] if last else []), default=microseconds(datetime.min.replace(tzinfo=UTC))
+        )
+        self._bytes = self._tail.bytes_from(self._manifest.sealed)
+        self._doubtful = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogError(f"the log {self.path} is closed")
+
+    # -- seal ----------------------------------------------------------------------------------------------------------
+
+    def seal(self, force: bool = False) -> list[Segment]:
+        """Move rows from the tail to segments if rows, bytes or age make it due; with ``force`` all there are now."""
+        with self._sealing:
+            self._check_open()
+            target, sealed = self._next, []
+            while self._manifest.sealed < target and (force or self._due()):
+                sealed.append(self._seal(target).located(self.path))
+            self._drop_sealed_rows()
+            return sealed
+
+    def _due(self) -> bool:
+        settings, manifest = self.settings, self._manifest
+        if self._next - manifest.sealed >= settings.segment_rows or self._bytes >= settings.segment_bytes:
+            return True
+        with self._reading() as tail:
+            oldest = tail.read(manifest.sealed, manifest.sealed + 1, 1).rows
+        age = timedelta(seconds=settings.segment_age_seconds)
+        return bool(oldest) and oldest[0][1] <= microseconds(self._clock() - age)
+
+    def _seal(self, target: int) -> SegmentEntry:
+        before = self._manifest
+        with _explained("the tail cannot be sealed, and keeps its rows"):
+            entry = write_segment(self.path, before.log, self._groups(before.sealed, target), self.settings)
+            after = msgspec.structs.replace(before, sealed=entry.end, segments=(*before.segments, entry))
+            manifests.store(self.path, after, before)
+        with self._lock:
+            self._manifest = after
+            self._bytes = self._tail.bytes_from(entry.end)
+        return entry
+
+    def _groups(self, position: int, target: int) -> Iterator[pa.RecordBatch]:
+        """The rows of the next segment, by row groups, read without keeping appends waiting."""
+        settings, stop, size = self.settings, min(target, position + self.settings.segment_rows), 0
+        with self._reading() as tail:
+            while position < stop and size < settings.segment_bytes:
+                found = tail.read(position, stop, settings.group_rows, settings.group_bytes)
+                for piece in tail_pieces(found, position, TAIL):
+                    if isinstance(piece, Damage):
+                        _refuse_to_seal(piece)
+                    yield piece
+                position = found.reached
+                size += sum(len(row[6]) for row in found.rows)
+
+    def _drop_sealed_rows(self) -> None:
+        more = True
+        while more:
+            with self._lock:
+                more = self._tail.delete_before(self._manifest.sealed)
+
+    def _reading(self) -> Tail:
+        return Tail(self.path / TAIL, writable=False, busy_seconds=self.settings.busy_seconds)
+
+    # -- expire --------------------------------------------------------------------------------------------------------
+
+    def expire(self, max_age: timedelta | None = None, max_bytes: int | None = None) -> list[Segment]:
+        """Remove the oldest segments: those accepted longer ago than ``max_age``, and as many as ``max_bytes`` asks.
+
+        Only whole segments go, so up to a segment more than asked for is kept, and the tail always is.
+        """
+        with self._sealing:
+            self._check_open()
+            before = self._manifest
+            count = _expired(before.segments, self._clock() - max_age if max_age is not None else None, max_bytes)
+            if count == 0:
+                return []
+            gone, kept = before.segments[:count], before.segments[count:]
+            first = kept[0].first if kept else before.sealed
+            lost = tuple(gap for gap in before.lost if gap.end > first)
+            after = msgspec.structs.replace(before, first=first, segments=kept, lost=lost)
+            with _explained("old segments cannot be removed"):
+                manifests.store(self.path, after, before)
+                self._manifest = after
+                for entry in gone:
+                    files.remove(self.path / SEGMENTS / entry.file)
+            return [entry.located(self.path) for entry in gone]
+
+
+def _expired(segments: Sequence[SegmentEntry], before: datetime | None, max_bytes: int | None) -> int:
+    """How many of the oldest segments have to go."""
+    by_age = 0
+    while before is not None and by_age < len(segments) and segments[by_age].latest < before:
+        by_age += 1
+    by_size, kept = 0, sum(entry.bytes for entry in segments)
+    while max_bytes is not None and kept > max_bytes:
+        kept -= segments[by_size].bytes
+        by_size += 1
+    return max(by_age, by_size)
+
+
+def _refuse_to_seal(damage: Damage) -> NoReturn:
+    raise LogError(
+        f"the tail cannot be sealed, and keeps its rows: {damage}; recado.store.log.repair seals what can be read",
+        damage,
+    )
+
+
+def _make_folders(path: Path) -> None:
+    (path / SEGMENTS).mkdir(parents=True, exist_ok=True)
+    files.sync_folder(path)
+    files.sync_folder(path.parent)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Errors of the system as ours."""
+    try:
+        yield
+    except OSError as error:
+        raise LogError(f"{what}: {error.strerror or error}") from error
