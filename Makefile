@@ -19,7 +19,7 @@ SETUP := pyproject.toml constraints.txt
 .PHONY: help demo test test-all check format bench lock clean
 
 help:
-	@echo "make demo      match the sample that Recado ships and show the result"
+	@echo "make demo      match the sample that Recado ships, then 100,000 subscriptions on Spark"
 	@echo "make test      format check, lint, types, import layers, tests with branch coverage"
 	@echo "make test-all  the same with the long tests, bounds checks in kernels, and fuzzing (an hour or so)"
 	@echo "make format    format the code and fix what can be fixed"
@@ -28,7 +28,7 @@ help:
 	@echo "make clean     remove .venv and everything that was generated"
 
 demo: $(RUN)
-	@$(VENV)/bin/recado demo
+	@$(VENV)/bin/recado demo --spark --out build/demo
 
 check: $(DEV)
 	$(VENV)/bin/ruff format --check .
@@ -71,12 +71,12 @@ $(PY):
 
 $(RUN): $(SETUP) | $(PY)
 	@echo "installing Recado into $(VENV) (once)"
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[spark]'
 	@touch $@
 
 $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
-	@$(INSTALL) --editable '.[dev,bench]'
+	@$(INSTALL) --editable '.[dev,bench,spark]'
 	@touch $(RUN) $@
 
 $(FUZZ): $(SETUP) | $(DEV)

@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis draws its cases.
+"""What all tests share: how hypothesis draws its cases, and one Spark session, since starting one takes long.
 
 The default profile is deterministic, so that a red build is red again. ``HYPOTHESIS_PROFILE=random`` looks for new
 cases, and ``thorough`` (used by ``make test-all``) for many of them. A test that sets ``max_examples`` keeps its own
@@ -7,6 +7,7 @@ number.
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -15,3 +16,13 @@ settings.register_profile(
 settings.register_profile("random", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("random"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from recado.pipeline.session import log_file, start_session
+
+    session = start_session("recado-tests", "local[2]", {"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
+    log_file().unlink(missing_ok=True)

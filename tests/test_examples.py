@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from recado.filters.records import read_subscription
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 EXPECTED = {
@@ -28,7 +30,7 @@ EXPECTED = {
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, "make_sample.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, "make_sample.py", "make_exchange.py"}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -49,6 +51,17 @@ def test_another_seed_gives_another_sample(tmp_path, monkeypatch):
     runpy.run_path(str(EXAMPLES / "make_sample.py"), run_name="__main__")
     shipped = files("recado") / "data" / "sample" / "events.ndjson"
     assert (tmp_path / "events.ndjson").read_bytes() != shipped.read_bytes()
+
+
+def test_the_exchange_is_the_same_every_time(tmp_path, monkeypatch, capsys):
+    for name in ("one", "two"):
+        arguments = ["make_exchange.py", str(tmp_path / name), "--subscriptions", "300", "--events", "200"]
+        monkeypatch.setattr(sys, "argv", arguments)
+        runpy.run_path(str(EXAMPLES / "make_exchange.py"), run_name="__main__")
+    assert "300 subscriptions and 200 events" in capsys.readouterr().out
+    first, second = ((tmp_path / name / "subscriptions.ndjson").read_bytes() for name in ("one", "two"))
+    assert first == second
+    assert len([read_subscription(line) for line in first.splitlines()]) == 300
 
 
 def test_make_sample_explains_itself(monkeypatch):

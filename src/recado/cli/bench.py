@@ -1,4 +1,4 @@
-"""``recado bench``: measure the matching engines on this machine, against each other and against peers."""
+"""``recado bench``: measure the matching engines and the Spark pipeline on this machine, against their peers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from cyclopts import App, Parameter
 from recado.cli.output import complain, console, for_people, write_json
 
 if TYPE_CHECKING:
+    from recado.bench.pipeline.records import AnyRecord as PipelineRecord
     from recado.bench.records import AnyRecord
 
-app = App(name="bench", help="Measure the matching engines on your machine.", help_format="plaintext")
+app = App(name="bench", help="Measure matching and the pipeline on your machine.", help_format="plaintext")
 
 WorkloadName = Literal["sensor", "stock", "mix", "wide", "text", "boolean", "churn", "growth"]
+PartName = Literal["compare", "kernel", "growth", "state"]
 
 
 @app.command
@@ -99,3 +101,75 @@ def _write_page(path: Path, records: list[AnyRecord], quick: bool, workloads: tu
     words = ["recado", "bench", "matching", *(["--quick"] if quick else [])]
     words += ["--workload", *workloads] if workloads else []
     path.write_text(markdown(records, shlex.join(words)), encoding="utf-8")
+
+
+@app.command
+def pipeline(
+    *,
+    json: bool = False,
+    quick: bool = False,
+    part: Annotated[tuple[PartName, ...], Parameter(consume_multiple=True, negative="")] = (),
+    markdown: Path | None = None,
+) -> int:
+    """Measure the pipeline on Spark, on all cores of this machine.
+
+    Four parts: against a join and a Python function that a Spark user would write (compare), against the matcher
+    without Spark (kernel), more subscriptions, events and cores (growth), delivery constraints on a stream (state).
+    Sides that are compared must first give the same pairs; a difference ends the run with exit code 1. A full run takes
+    about a quarter of an hour and 8 GB of memory, a quick one about two minutes. Needs Java 17 or later.
+
+    Examples:
+      recado bench pipeline --quick
+      recado bench pipeline --part compare kernel
+      recado bench pipeline --json > results.ndjson
+
+    Parameters
+    ----------
+    json
+        Write NDJSON even on a terminal.
+    quick
+        Smaller sizes and shorter runs.
+    part
+        Only these parts.
+    markdown
+        Write the results as a page of Markdown to this file, too, with a picture of the growth in images beside it.
+    """
+    from recado.bench.oracle import DisagreementError
+    from recado.bench.pipeline.plan import full_plan, quick_plan
+    from recado.bench.pipeline.run import run_plan
+
+    people = for_people(json)
+    records: list[PipelineRecord] = []
+    status = console(stderr=True).status("starting Spark") if people else nullcontext()
+    try:
+        with status as spinner:
+            for record in run_plan((quick_plan if quick else full_plan)(part), spinner.update if spinner else str):
+                records.append(record)
+                if not people:
+                    write_json(record)
+    except DisagreementError as error:
+        complain(f"recado: {error}")
+        return 1
+    if people:
+        _show_pipeline(records)
+    if markdown:
+        from recado.bench.pipeline.page import write_page
+
+        words = ["recado", "bench", "pipeline", *(["--quick"] if quick else []), *(["--part", *part] if part else [])]
+        write_page(markdown, records, shlex.join(words))
+    return 0
+
+
+def _show_pipeline(records: list[PipelineRecord]) -> None:
+    from recado.bench.pipeline.tables import tables
+    from recado.bench.records import Machine
+    from recado.bench.report import rich_table
+    from recado.bench.tables import machine_line
+
+    out = console()
+    for record in records:
+        if isinstance(record, Machine):
+            out.print(machine_line(record, used=""), style="dim")
+    for grid in tables(records):
+        out.print()
+        out.print(rich_table(grid))

@@ -2,8 +2,8 @@
 
 The sample (``recado/data/sample``, written by ``examples/make_sample.py``) holds four little worlds: a stock exchange,
 weather stations, news and flights, and 40 subscriptions in four syntaxes. The demo matches it with the index, shows a
-few events with the subscriptions they reached, and says what to try next. It is for people, so only ``--json`` makes it
-write NDJSON.
+few events with the subscriptions they reached, and says what to try next. With ``--spark`` it goes on with a larger
+world on Spark (``spark_demo``). It is for people, so only ``--json`` makes it write NDJSON.
 """
 
 from __future__ import annotations
@@ -52,11 +52,15 @@ app = verb("demo", epilogue="The first run compiles the matching kernels; later 
 
 
 @app.default
-def demo(*, json: bool = False) -> int:
+def demo(*, spark: bool = False, out: Path = Path("recado-demo"), json: bool = False) -> int:
     """Match the sample that Recado ships and show the result.
 
     Parameters
     ----------
+    spark
+        Go on with 100,000 subscriptions and 300,000 events on Spark.
+    out
+        With --spark: the folder for its data and report; it is replaced.
     json
         Write the matches as NDJSON, as `recado match` does.
     """
@@ -67,10 +71,15 @@ def demo(*, json: bool = False) -> int:
                 for id in ids:
                     write_json({"event": event.id, "subscription": id})
             return 0
-        out = console()
-        with out.status("loading (the first run compiles the kernels)"):
+        screen = console()
+        with screen.status("loading (the first run compiles the kernels)"):
             result = run(sample)
-        _print(out, result, sample)
+        _print(screen, result)
+        if spark:
+            from recado.cli.spark_demo import run_on_spark
+
+            run_on_spark(out)
+        _print_next(screen, sample)
     return 0
 
 
@@ -94,7 +103,7 @@ def _speed(engine: Engine, events: list[Event]) -> float:
     return ROUNDS * len(events) / (time.perf_counter() - started)
 
 
-def _print(out: Console, result: Result, sample: Path) -> None:
+def _print(out: Console, result: Result) -> None:
     out.print()
     out.print("Some events, and the subscriptions they reached", style="bold")
     out.print()
@@ -102,6 +111,9 @@ def _print(out: Console, result: Result, sample: Path) -> None:
     out.print()
     out.print(_summary_table(result))
     out.print()
+
+
+def _print_next(out: Console, sample: Path) -> None:
     out.print("Try next", style="bold")
     for why, command in _NEXT:
         out.print(f"  {why}", style="dim")

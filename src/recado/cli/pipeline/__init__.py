@@ -1,0 +1,1 @@
+"""``recado pipeline``: the jobs on Spark. One module a job; ``spark`` has what they share."""

@@ -1,0 +1,126 @@
+"""What the verbs on Spark share: their options, a session that ends with them, progress, and the summary."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from recado.cli.output import console, for_people, write_json
+from recado.errors import RecadoError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.status import Status
+
+_POLL_SECONDS = 0.5
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SparkOptions:
+    """Where the job runs."""
+
+    master: str = "local[*]"
+    """Spark's master: local[*], local[4], spark://host:7077, ..."""
+    remote: str | None = None
+    """A Spark Connect server, as in sc://host:15002, instead of a master."""
+    conf: Annotated[tuple[str, ...], Parameter(negative=())] = ()
+    """A setting of Spark, as in spark.executor.memory=4g; may be given many times."""
+
+    def settings(self) -> dict[str, str]:
+        pairs = [setting.partition("=") for setting in self.conf]
+        for name, equals, _ in pairs:
+            if not equals or not name.startswith("spark."):
+                raise RecadoError(f"--conf {name}: a setting is written spark.some.name=value")
+        return {name: value for name, _, value in pairs}
+
+
+@contextmanager
+def session(options: SparkOptions, quiet: bool = False) -> Iterator[SparkSession]:
+    """A Spark session for one job; while it lasts, a terminal shows how far the job is.
+
+    A session that this process has already is used and left open: whoever started it ends it.
+    """
+    try:
+        from pyspark.sql import SparkSession
+
+        from recado.pipeline.errors import user_errors
+        from recado.pipeline.session import log_file, start_session
+    except ModuleNotFoundError as error:
+        raise RecadoError(f"{error.name} is not installed; the pipeline needs: pip install 'recado[spark]'") from None
+
+    ours = SparkSession.getActiveSession() is None
+    with _status(quiet) as status:
+        spark = start_session("recado", options.master, options.settings(), options.remote)
+        watcher = _Watcher(spark, status) if status else None
+        try:
+            with user_errors():
+                yield spark
+        finally:
+            if watcher:
+                watcher.stop()
+            if ours:
+                spark.stop()
+    if ours:
+        log_file().unlink(missing_ok=True)
+
+
+@contextmanager
+def _status(quiet: bool) -> Iterator[Status | None]:
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with console(stderr=True).status("starting Spark") as status:
+        yield status
+
+
+class _Watcher:
+    """Tells a terminal which tasks are done; a thread, since the job keeps this one waiting."""
+
+    def __init__(self, spark: SparkSession, status: Status) -> None:
+        from recado.pipeline.session import is_remote
+
+        self._status = status
+        self._done = threading.Event()
+        status.update("working")
+        if not is_remote(spark):
+            self._tracker = spark.sparkContext.statusTracker()
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._done.wait(_POLL_SECONDS):
+            stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+            known = [info for info in stages if info]
+            if known:
+                done, total = sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)
+                self._status.update(f"working: {done:,} of {total:,} tasks")
+
+    def stop(self) -> None:
+        self._done.set()
+
+
+def summarise(summary: dict[str, Any], json: bool) -> None:
+    """The end of a job: a small table for people, one JSON object for programs."""
+    if not for_people(json):
+        write_json(summary)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in summary.items():
+        table.add_row(name.replace("_", " "), _shown(value))
+    console().print(table)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,123 @@
+"""The second half of ``recado demo``: a hundred thousand subscriptions against a few hundred thousand events, on Spark.
+
+A made-up stock exchange: 500 symbols, a few of them traded and watched far more than the others. Subscriptions are
+published as a set, events are drawn by Spark itself, notifications go to Parquet, and a report on the set and on what
+it matched is written as a page.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recado.cli.output import console
+from recado.cli.pipeline.spark import SparkOptions, session
+from recado.model.filter import And, Between, Compare
+from recado.model.subscription import Subscription
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from rich.console import Console
+
+SUBSCRIPTIONS = 100_000
+EVENTS = 300_000
+SYMBOLS = 500
+SHOWN = 5
+SEED = 20261115
+
+
+def run_on_spark(out: Path, subscriptions: int = SUBSCRIPTIONS, events: int = EVENTS) -> dict[str, Any]:
+    """Run it, show it, and return its figures. ``out`` is replaced."""
+    from recado.cli.output import plural
+
+    screen = console()
+    shutil.rmtree(out, ignore_errors=True)
+    screen.print(
+        f"Now on Spark: {plural(subscriptions, 'subscription')} and {plural(events, 'event')} of a made-up exchange",
+        style="bold",
+    )
+    with session(SparkOptions()) as spark:
+        from recado.pipeline.match import match
+        from recado.pipeline.sets import SubscriptionSet
+
+        subscription_set = SubscriptionSet(out / "set")
+        subscription_set.publish(some_subscriptions(subscriptions))
+        quotes = some_events(spark, events)
+        quotes.write.parquet(str(out / "events"))
+        quotes = spark.read.parquet(str(out / "events"))
+        started = time.perf_counter()
+        match(quotes, subscription_set).write.parquet(str(out / "notifications"))
+        seconds = time.perf_counter() - started
+        found = spark.read.parquet(str(out / "notifications"))
+        figures = {
+            "subscriptions": subscriptions,
+            "events": events,
+            "notifications": found.count(),
+            "events/s from Parquet to Parquet, first job of a session": round(events / seconds),
+        }
+        _show(screen, found, figures)
+        page = _report(spark, subscription_set, quotes, found, out)
+    screen.print(f"  notifications  {out / 'notifications'}", soft_wrap=True)
+    screen.print(f"  report         {page}", soft_wrap=True)
+    screen.print()
+    return figures
+
+
+def some_subscriptions(count: int) -> Iterator[Subscription]:
+    """A symbol, and a range of prices; some also ask for volume. The same ones every time."""
+    drawn = random.Random(SEED)
+    for number in range(count):
+        symbol = int(SYMBOLS * drawn.random() ** 3)
+        low = drawn.randrange(0, 95)
+        parts: list[Any] = [
+            Compare("Stock", "==", f"S{symbol:03d}"),
+            Between("Price", low, low + drawn.randrange(1, 6)),
+        ]
+        if drawn.random() < 0.3:
+            parts.append(Compare("Volume", ">=", drawn.randrange(0, 10) * 1000))
+        yield Subscription(f"s-{number}", And(tuple(parts)), "quote", f"sip:user{number % 5000}@example.com")
+
+
+def some_events(spark: SparkSession, count: int) -> DataFrame:
+    """Quotes, drawn by Spark from the row number alone, so that they are the same ones every time."""
+    draw = "pmod(xxhash64(id, {}), 1000000) / 1000000.0"
+    return spark.range(count).selectExpr(
+        "concat('e-', id) AS id",
+        "'quote' AS type",
+        "timestamp_micros(1794700800000000 + id * 10000) AS time",
+        f"concat('S', lpad(cast(floor({SYMBOLS} * pow({draw.format(1)}, 3)) AS string), 3, '0')) AS Stock",
+        f"round(100 * {draw.format(2)}, 2) AS Price",
+        f"cast(10000 * {draw.format(3)} AS bigint) AS Volume",
+    )
+
+
+def _show(screen: Console, found: DataFrame, figures: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("event", "subscription", "owner", "event time"):
+        table.add_column(name)
+    for row in found.orderBy("event_time", "subscription_id").limit(SHOWN).collect():
+        table.add_row(row.event_id, row.subscription_id, row.owner, f"{row.event_time:%Y-%m-%d %H:%M:%S.%f}"[:-4])
+    screen.print()
+    screen.print(table)
+    screen.print()
+    for name, value in figures.items():
+        screen.print(f"{value:>12,}  {name}")
+    screen.print()
+
+
+def _report(spark: SparkSession, subscription_set: Any, events: DataFrame, found: DataFrame, out: Path) -> Path:
+    from recado.filters.expression import format as write
+    from recado.pipeline.report import run_report
+
+    rows = [
+        (s.id, write(s.filter), s.type, s.owner) for s in some_subscriptions(subscription_set.current().subscriptions)
+    ]
+    frame = spark.createDataFrame(rows, "id string, filter string, type string, owner string")
+    run_report(spark, frame, events, found, out / "report", "A hundred thousand subscriptions to a stock exchange")
+    return out / "report" / "index.html"

@@ -1,0 +1,207 @@
+"""Rows that are events, in any of the forms that a DataFrame may have them.
+
+- *columns*: the row's columns are attributes; ``id``, ``type``, ``source`` and ``time`` are the envelope, structs give
+  dotted names, arrays are arrays, null is absent. The fastest form: the rows never leave Arrow.
+- *json*: one string column holds the event as flat JSON or as a CloudEvent. A VARIANT column becomes this form.
+- *cloudevents*: the row's columns are the attributes of a CloudEvent, with ``data`` as JSON text, struct or VARIANT;
+  other columns are extensions, and a column ``extensions`` may hold a map of them.
+
+A row that is no event is not an error of the job: it is *rejected* with a reason, and the other rows are matched.
+A column of a type that no attribute can have is an error of the job, since every row would fail alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from recado.errors import EventError
+from recado.matching.batch import Pairs, match_batch, match_events
+from recado.matching.index import Index
+from recado.model.codec import read_event
+from recado.model.event import Event
+from recado.model.times import format_time
+
+Form = Literal["columns", "json", "cloudevents"]
+Array = NDArray[Any]
+
+INSTANT = pa.timestamp("us", "UTC")
+LONGEST_KEPT = 1 << 20
+"""A rejected row is kept with its text up to this many characters."""
+
+
+class Matched(NamedTuple):
+    """What came of a batch: pairs by row, the id and time of each row, and the rows that are no events."""
+
+    pairs: Pairs
+    ids: pa.Array
+    times: pa.Array
+    rejected: list[tuple[int, str]]
+
+
+def match_rows(index: Index, batch: pa.RecordBatch, form: Form, column: str) -> Matched:
+    """Match every row that is an event."""
+    if form == "columns":
+        return _match_columns(index, batch)
+    read = _reader(batch, form, column)
+    return _match_read(index, batch.num_rows, read)
+
+
+# -- columns
+
+
+class _Found:
+    """What the rows of a batch matched so far, and which of them are no events."""
+
+    def __init__(self, index: Index, rows: int) -> None:
+        self.index = index
+        self.counts: Array = np.zeros(rows + 1, np.int64)
+        self.slots: list[Array] = [np.zeros(0, np.int32)]
+        self.rejected: list[tuple[int, str]] = []
+
+    def match(self, batch: pa.RecordBatch, first: int) -> None:
+        """Match rows in one go; if one of them is no event, in two halves, down to the row itself."""
+        try:
+            pairs = match_batch(self.index, batch)
+        except EventError as error:
+            if batch.num_rows == 1:
+                self.rejected.append((first, str(error).replace("row 0: ", "")))
+                return
+            half = batch.num_rows // 2
+            self.match(batch.slice(0, half), first)
+            self.match(batch.slice(half), first + half)
+            return
+        self.counts[first + 1 : first + 1 + batch.num_rows] = np.diff(pairs.offsets)
+        self.slots.append(pairs.slots)
+
+    def reject(self, rows: Array, reason: str) -> None:
+        """Reject rows that were matched, and forget what they matched."""
+        of_pair = np.repeat(np.arange(len(self.counts) - 1), self.counts[1:])
+        self.slots = [np.concatenate(self.slots)[~np.isin(of_pair, rows)]]
+        self.counts[rows + 1] = 0
+        known = {row for row, _ in self.rejected}
+        self.rejected = sorted(self.rejected + [(int(row), reason) for row in rows if row not in known])
+
+    def pairs(self) -> Pairs:
+        return Pairs(np.cumsum(self.counts), np.concatenate(self.slots))
+
+
+def _match_columns(index: Index, batch: pa.RecordBatch) -> Matched:
+    ids = batch.column("id").cast(pa.string())
+    match_batch(index, batch.slice(0, 0))  # refuses the types that no attribute can have
+    found = _Found(index, batch.num_rows)
+    found.match(batch, 0)
+    if ids.null_count:
+        missing = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
+        found.reject(missing, "the event has no id: its column id is null")
+    return Matched(found.pairs(), ids, _times(batch), found.rejected)
+
+
+def _times(batch: pa.RecordBatch) -> pa.Array:
+    if "time" not in batch.schema.names:
+        return pa.nulls(batch.num_rows, INSTANT)
+    column = batch.column("time")
+    if pa.types.is_timestamp(column.type):
+        return column.cast(INSTANT, safe=False)
+    try:
+        return pc.cast(column, INSTANT)
+    except pa.ArrowInvalid:  # a rejected row may hold anything
+        return pa.array([_instant(text) for text in column.to_pylist()], INSTANT)
+
+
+def _instant(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+
+
+# -- rows that are read one by one
+
+
+def _reader(batch: pa.RecordBatch, form: Form, column: str) -> Callable[[int], Event]:
+    if form == "json":
+        texts = batch.column(column)
+        return lambda row: _from_text(texts[row].as_py(), column)
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    return lambda row: _from_cloudevent_row({name: array[row].as_py() for name, array in columns.items()})
+
+
+def _match_read(index: Index, size: int, read: Callable[[int], Event]) -> Matched:
+    events: list[Event] = []
+    good: list[int] = []
+    rejected: list[tuple[int, str]] = []
+    for row in range(size):
+        try:
+            events.append(read(row))
+            good.append(row)
+        except EventError as error:
+            rejected.append((row, str(error)))
+    pairs = match_events(index, events)
+    counts = np.zeros(size + 1, np.int64)
+    counts[np.array(good, np.int64) + 1] = np.diff(pairs.offsets)
+    ids, times = _spread(((row, e.id, e.time) for row, e in zip(good, events, strict=True)), size)
+    return Matched(Pairs(np.cumsum(counts), pairs.slots), ids, times, rejected)
+
+
+def _spread(known: Iterable[tuple[int, str, datetime | None]], size: int) -> tuple[pa.Array, pa.Array]:
+    ids: list[str | None] = [None] * size
+    times: list[datetime | None] = [None] * size
+    for row, id, time in known:
+        ids[row], times[row] = id, time
+    return pa.array(ids, pa.string()), pa.array(times, INSTANT)
+
+
+def _from_text(text: str | None, column: str) -> Event:
+    if text is None:
+        raise EventError(f"the column {column!r} is null; one event as JSON was expected")
+    return read_event(text)
+
+
+def _from_cloudevent_row(row: Mapping[str, Any]) -> Event:
+    """The CloudEvent that a row describes; what is null is left out."""
+    members: dict[str, Any] = {"specversion": "1.0"}
+    for name, value in row.items():
+        if name == "extensions":
+            members.update(_members(value))
+        elif value is not None and name != "data":
+            members[name] = format_time(value) if isinstance(value, datetime) and name == "time" else value
+    data = row.get("data")
+    if data is not None:
+        members["data"] = _data(data, members.get("datacontenttype"))
+    return read_event(members)
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    """A map column comes as pairs."""
+    return dict(value) if isinstance(value, list) else value or {}
+
+
+def _data(data: Any, content_type: str | None) -> Any:
+    if not isinstance(data, str) or (content_type is not None and "json" not in content_type):
+        return data
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise EventError(f"$.data: {error}; the column data holds JSON unless datacontenttype says otherwise") from None
+
+
+# -- rejected rows
+
+
+def text_of_row(batch: pa.RecordBatch, row: int, form: Form, column: str) -> str:
+    """A rejected row as text, so that it can be repaired and sent again."""
+    if form == "json":
+        text = batch.column(column)[row].as_py() or ""
+    else:
+        members = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
+        kept = {name: value for name, value in members.items() if value is not None}
+        text = msgspec.json.encode(kept, enc_hook=str).decode()
+    return text if len(text) <= LONGEST_KEPT else text[:LONGEST_KEPT]

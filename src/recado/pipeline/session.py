@@ -1,0 +1,131 @@
+"""A Spark session with the settings Recado needs, and a quiet one.
+
+Times are UTC everywhere; Arrow carries the rows; Python data sources may take filters; state lies in RocksDB, which
+``transformWithState`` asks for. ``conf`` overrides any of it. The JVM's log goes to a file, errors only, since the JVM
+also writes there what no setting silences; ``log_file()`` says which, for whoever looks for the cause of a fault.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from recado.pipeline.errors import PipelineError
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""What every session of ours has unless it is told otherwise."""
+
+
+def start_session(
+    app: str = "recado",
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    remote: str | None = None,
+) -> SparkSession:
+    """A session on ``master``, or on the Spark Connect server at ``remote`` (``sc://host:port``)."""
+    settings = DEFAULTS | dict(conf or {})
+    if remote is not None:
+        return _connect(remote, settings)
+    _need_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings.setdefault("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_logging_file()}")
+    if master.startswith("local"):
+        settings.setdefault("spark.driver.host", "127.0.0.1")
+        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        settings.setdefault("spark.sql.shuffle.partitions", str(_cores(master) * 2))
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        with _errors_to_log():
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"no Spark session on {master!r}: {_reason(error)}; see {log_file()}") from None
+
+
+@cache
+def log_file() -> Path:
+    """Where the JVM that this process started writes what goes wrong; removed when the process ends well."""
+    return Path(tempfile.gettempdir()) / f"recado-spark-{os.getpid()}.log"
+
+
+@contextmanager
+def _errors_to_log() -> Iterator[None]:
+    """A process started inside inherits the log as its stderr."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    log = os.open(log_file(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(log)
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Does the session speak to a Spark Connect server?"""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _connect(remote: str, settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.remote(remote)
+    for name, value in settings.items():
+        if name.startswith("spark.sql."):  # the others are the server's own business
+            builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except ImportError as error:  # grpc and its friends are an extra of PySpark
+        raise PipelineError(f"Spark Connect needs more than is installed: {error}") from None
+    except PySparkException as error:
+        raise PipelineError(f"no Spark Connect session at {remote!r}: {_reason(error)}") from None
+
+
+def _need_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return
+    if shutil.which("java") is None:
+        raise PipelineError(
+            "Spark needs Java 17 or later, and there is none (Debian: apt-get install default-jre-headless)"
+        )
+
+
+def _logging_file() -> str:
+    return (Path(str(files("recado"))) / "data" / "spark" / "log4j2.properties").as_uri()
+
+
+def _cores(master: str) -> int:
+    inside = master.partition("[")[2].rstrip("]").split(",")[0]
+    return int(inside) if inside.isdigit() else os.cpu_count() or 1
+
+
+def _reason(error: Exception) -> str:
+    """The line of a long message that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    telling = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
+    return (telling or lines)[0]

@@ -1,0 +1,233 @@
+"""A subscription set as a folder of versions, each complete, unchangeable, and ready to be mapped by executors.
+
+    set/000001/index.recado    the compiled index, a snapshot that every Python worker of a host maps
+    set/000001/details.arrow   what a notification needs besides, one row a slot: id, owner, expires_at, constraints
+    set/000001/about.json      how many subscriptions there are, when the version was published, and from what
+
+A version appears by renaming a finished folder, so a reader sees all of it or nothing; the highest number is the
+current one. ``publish`` writes a whole set, ``change`` derives a version from the current one. Old versions stay until
+``prune`` removes them: a stream that replays a micro-batch needs the version it used before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from recado.delivery.reading import read_constraints
+from recado.errors import RecadoError
+from recado.matching.index import Index
+from recado.model.subscription import Subscription
+from recado.pipeline.errors import PipelineError
+
+INDEX = "index.recado"
+DETAILS = "details.arrow"
+ABOUT = "about.json"
+
+DETAIL_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("owner", pa.string()),
+        ("expires_at", pa.timestamp("us", "UTC")),
+        ("constraints", pa.string()),
+    ]
+)
+
+Detail = tuple[str, str, datetime | None, str | None]
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What is known of a version without opening its index."""
+
+    number: int
+    subscriptions: int
+    expiring: int
+    constrained: int
+    published_at: datetime
+    bytes: int
+    names: tuple[str, ...]
+    """Every name that some filter asks for: what an event has to bring along."""
+    parent: int | None = None
+
+
+class LoadedSet:
+    """A version in memory: the index, and the details of each slot."""
+
+    def __init__(self, index: Index, details: pa.Table) -> None:
+        self.index = index
+        self.details = details.combine_chunks()
+
+    def column(self, name: str) -> pa.Array:
+        column = self.details.column(name)
+        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+class SubscriptionSet:
+    """The versions in one folder."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).absolute()
+
+    def publish(self, subscriptions: Iterable[Subscription]) -> Version:
+        """Write a new version that holds exactly these subscriptions."""
+        return self._write(*build(subscriptions), None)
+
+    def change(self, add: Iterable[Subscription] = (), remove: Iterable[str] = ()) -> Version:
+        """Write a new version: the current one without ``remove``, then with ``add``, replacing equal ids."""
+        parent = self.current()
+        loaded = self.load(parent.number)
+        details: dict[str, Detail] = {}
+        for id in remove:
+            if not loaded.index.remove(id):
+                raise PipelineError(f"version {parent.number} of {self.folder} has no subscription {id!r} to remove")
+        for subscription in _noting(add, details):
+            loaded.index.add(subscription)
+        return self._write(loaded.index, _by_slot(loaded.index, details, loaded), parent.number)
+
+    def versions(self) -> list[int]:
+        """The numbers of all versions, ascending."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+
+    def current(self) -> Version:
+        """The newest version; a PipelineError if nothing was published yet."""
+        numbers = self.versions()
+        if not numbers:
+            raise PipelineError(f"{self.folder} holds no version of a subscription set; publish one first")
+        return self.version(numbers[-1])
+
+    def version(self, number: int) -> Version:
+        """What is known of one version."""
+        try:
+            return msgspec.json.decode((self.path(number) / ABOUT).read_bytes(), type=Version)
+        except OSError:
+            known = ", ".join(map(str, self.versions())) or "none"
+            raise PipelineError(f"{self.folder} has no version {number}; there are: {known}") from None
+        except msgspec.DecodeError as error:
+            raise PipelineError(f"{self.path(number) / ABOUT} is damaged: {error}") from None
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}"
+
+    def load(self, number: int) -> LoadedSet:
+        return load_folder(self.path(number))
+
+    def prune(self, keep: int = 2) -> list[int]:
+        """Remove all but the newest ``keep`` versions; the numbers of those removed."""
+        old = self.versions()[: -max(keep, 1)]
+        for number in old:
+            shutil.rmtree(self.path(number))
+        return old
+
+    def _write(self, index: Index, details: pa.Table, parent: int | None) -> Version:
+        number = (self.versions() or [0])[-1] + 1 if parent is None else parent + 1
+        draft = self.folder / f".draft-{os.getpid()}-{number}"
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            draft.mkdir(parents=True)
+            size = write_folder(draft, index, details)
+            version = Version(
+                number=number,
+                subscriptions=len(index),
+                expiring=len(details) - details["expires_at"].null_count,
+                constrained=len(details) - details["constraints"].null_count,
+                published_at=datetime.now(UTC),
+                bytes=size,
+                names=tuple(sorted(index.dictionary.names)),
+                parent=parent,
+            )
+            _write_file(draft / ABOUT, msgspec.json.encode(version))
+            draft.rename(self.path(number))
+            _sync_folder(self.folder)
+        except FileExistsError:
+            raise PipelineError(f"version {number} of {self.folder} was published meanwhile; try again") from None
+        except OSError as error:
+            if self.path(number).exists():  # a folder that is not empty cannot be renamed to
+                raise PipelineError(f"version {number} of {self.folder} was published meanwhile; try again") from None
+            raise PipelineError(f"{self.folder} cannot be written: {error.strerror}") from None
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return version
+
+
+def write_folder(folder: Path, index: Index, details: pa.Table) -> int:
+    """Index and details into an existing folder; how many bytes they take."""
+    index.save(folder / INDEX)
+    with pa.OSFile(str(folder / DETAILS), "wb") as file, pa.ipc.new_file(file, DETAIL_SCHEMA) as writer:
+        writer.write_table(details.combine_chunks())
+    return sum((folder / name).stat().st_size for name in (INDEX, DETAILS))
+
+
+def load_folder(folder: Path) -> LoadedSet:
+    """Map what ``write_folder`` wrote."""
+    index = Index.load(folder / INDEX)
+    try:
+        details = pa.ipc.open_file(pa.memory_map(str(folder / DETAILS))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise PipelineError(f"{folder / DETAILS} cannot be read: {error}") from None
+    return LoadedSet(index, details)
+
+
+def build(subscriptions: Iterable[Subscription], checked: bool = False) -> tuple[Index, pa.Table]:
+    """Index and details of some subscriptions."""
+    index = Index()
+    details: dict[str, Detail] = {}
+    index.add_many(_noting(subscriptions, details), checked=checked)
+    return index, _by_slot(index, details, None)
+
+
+def _noting(subscriptions: Iterable[Subscription], details: dict[str, Detail]) -> Iterator[Subscription]:
+    """The subscriptions as they are, their details noted on the way."""
+    for subscription in subscriptions:
+        details[subscription.id] = detail_of(subscription)
+        yield subscription
+
+
+def detail_of(subscription: Subscription) -> Detail:
+    """What a notification needs of a subscription besides its filter; constraints are checked here."""
+    constraints = None
+    if subscription.constraints:
+        try:
+            read_constraints(subscription.constraints)
+        except RecadoError as error:
+            raise PipelineError(f"subscription {subscription.id!r}: {error}") from None
+        constraints = msgspec.json.encode(subscription.constraints).decode()
+    return subscription.id, subscription.owner, subscription.expires_at, constraints
+
+
+def _by_slot(index: Index, details: dict[str, Detail], before: LoadedSet | None) -> pa.Table:
+    """One row for each slot: what is new, else what it was before; slots that nobody has are null."""
+    slots = int(index.registry.slots_top)
+    rows: list[Detail | None] = [None] * slots
+    if before is not None:
+        columns = [before.column(name).to_pylist() for name in DETAIL_SCHEMA.names]
+        for row in zip(*columns, strict=True):
+            if row[0] is not None and row[0] in index:
+                rows[index.registry.slot(row[0])] = row
+        del columns
+    for id, detail in details.items():
+        rows[index.registry.slot(id)] = detail
+    columns = [[None if row is None else row[i] for row in rows] for i in range(len(DETAIL_SCHEMA))]
+    return pa.table([pa.array(c, t) for c, t in zip(columns, DETAIL_SCHEMA.types, strict=True)], DETAIL_SCHEMA)
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

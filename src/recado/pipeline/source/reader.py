@@ -1,0 +1,139 @@
+"""Reading a range of the log in parallel.
+
+A log has dense positions, so a read is a range, fixed when it is planned, and a partition is a part of that range.
+``LogReader`` finds each position wherever it is when it is read: sealing in between changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import Filter as Predicate
+
+from recado.model.filter import Filter
+from recado.pipeline.errors import PipelineError
+from recado.pipeline.source.columns import Columns
+from recado.pipeline.source.options import Options
+from recado.pipeline.source.pushdown import Pushed, joined, push
+from recado.store.log import Damage, Extent, LogError, LogReader, Segment
+
+logger = logging.getLogger("recado.pipeline.source")
+
+
+class LogRange(InputPartition):
+    """The positions from ``start`` to before ``end``."""
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+class RangeReader(DataSourceReader):
+    """A batch read: the range that the options name."""
+
+    def __init__(self, options: Options, columns: Columns) -> None:
+        self._options = options
+        self._columns = columns
+        self._pushed = Pushed()
+
+    def partitions(self) -> list[LogRange]:
+        log = LogReader(self._options.path)
+        extent, pushed = log.extent(), self._pushed
+        start = max(first_position(self._options, log, extent), pushed.start)
+        end = min(extent.end, *(end for end in (self._options.end, pushed.end) if end is not None), extent.end)
+        if pushed.since is not None:
+            start = max(start, log.position_at(pushed.since))
+        if pushed.until is not None:
+            end = min(end, log.position_at(pushed.until))
+        return split(start, end, self._options.rows_per_partition, log.segments()) or [LogRange(start, start)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogRange)
+        where = joined(self._options.where, self._pushed.where)
+        return read_range(self._options, self._columns, partition, where)
+
+
+class PushingReader(RangeReader):
+    """The same, and it takes predicates from Spark.
+
+    Only on request (``pushDown=true``). Spark 4.3 keeps the last planned reader with the loaded table and uses it for
+    every later query over that table, also for one with other predicates or none, which then misses rows. A table
+    that is loaded for one query is safe.
+    """
+
+    def pushFilters(self, filters: list[Predicate]) -> Iterable[Predicate]:  # noqa: N802  # Spark's name
+        self._pushed, rest = push(filters, self._columns.types)
+        if self._options.damage != "rows":
+            return rest
+        # A row that tells of damage has nulls for all else; whether those pass is for Spark to say.
+        return [filter for filter in filters if filter in rest or getattr(filter, "attribute", ()) != ("position",)]
+
+
+def first_position(options: Options, log: LogReader, extent: Extent) -> int:
+    """Where a read begins: as asked, else at the oldest event; a PipelineError if that is gone."""
+    if options.start_time is not None:
+        return log.position_at(options.start_time)
+    if options.start in (None, "earliest"):
+        return extent.first
+    if options.start == "latest":
+        return extent.end
+    assert isinstance(options.start, int)
+    return kept(options, options.start, extent)
+
+
+def kept(options: Options, start: int, extent: Extent) -> int:
+    """``start``, or the oldest position if ``start`` has expired and that may be passed over."""
+    return start if start >= extent.first else _passed_over(options, start, extent.first)
+
+
+def _passed_over(options: Options, start: int, first: int) -> int:
+    lost = f"the positions {start:,} to {first - 1:,} of the log {options.path} have expired"
+    if options.fail_on_data_loss:
+        raise PipelineError(f"{lost}; set failOnDataLoss=false to go on from position {first:,}")
+    logger.warning("%s", lost)
+    return first
+
+
+def split(start: int, end: int, rows: int, segments: Sequence[Segment] = ()) -> list[LogRange]:
+    """Ranges of at most ``rows``, cut where a segment ends if that is in the second half, to read its file once."""
+    borders = [segment.end for segment in segments]
+    ranges = []
+    while start < end:
+        stop = min(start + rows, end)
+        border = borders[bisect_right(borders, stop) - 1] if borders and borders[0] <= stop else start
+        if stop < end and border > start + rows // 2:
+            stop = border
+        ranges.append(LogRange(start, stop))
+        start = stop
+    return ranges
+
+
+def read_range(options: Options, columns: Columns, part: LogRange, where: Filter | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a range; what cannot be read fails, is logged, or becomes rows, as the options say."""
+    found: list[Damage] = []
+
+    def on_damage(damage: Damage) -> None:
+        if damage.expired:
+            _passed_over(options, damage.first, damage.end)
+        elif options.damage == "fail":
+            raise LogError(f"log {options.path}: {damage}; damage=skip or damage=rows reads the rest", damage)
+        else:
+            found.append(damage)
+
+    for batch in LogReader(options.path).read(part.start, part.end, where=where, on_damage=on_damage):
+        yield from _told(options, columns, found)
+        yield columns.build(batch)
+    yield from _told(options, columns, found)
+
+
+def _told(options: Options, columns: Columns, found: list[Damage]) -> Iterator[pa.RecordBatch]:
+    for damage in found:
+        logger.warning("log %s: %s", options.path, damage)
+        if options.damage == "rows":
+            yield from columns.damaged(damage.first, damage.end, f"{damage.reason} ({damage.place})")
+    found.clear()

@@ -1,0 +1,153 @@
+"""Matching events as they arrive: one streaming query from events to notifications in Parquet.
+
+    events -> match -> constraints -> out/batch=N/ , rejected/batch=N/
+
+- *Checkpoint.* Spark records which events a micro-batch has, we record beside it which version of the subscription set
+  it used (``checkpoint/recado/versions``). A change of the set takes effect with the next micro-batch; a replay of a
+  micro-batch finds its version in the record and gives the same rows.
+- *Exactly once.* ``sink`` writes a micro-batch once under its number. A replayed micro-batch that is there already is
+  computed but not written, since the state of the constraints has to go on from it.
+- *Bad rows* do not stop the stream: they are written to ``rejected`` with their reason.
+
+A checkpoint belongs to one set and one output; starting with others is refused, since it would lose or repeat events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from recado.pipeline.constraints import constrain
+from recado.pipeline.errors import PipelineError
+from recado.pipeline.match import match, notifications, rejections
+from recado.pipeline.sets import SubscriptionSet
+from recado.pipeline.sink import BatchFolder
+from recado.pipeline.worker import read_choice
+
+PathLike = str | os.PathLike[str]
+
+
+class BatchSummary(msgspec.Struct, frozen=True):
+    """What came of one micro-batch."""
+
+    batch: int
+    notifications: int
+    rejected: int
+    version: int | None
+    """The version of the subscription set; none if there was no event to match."""
+    replayed: bool = False
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What a checkpoint belongs to."""
+
+    subscriptions: str
+    out: str
+    rejected: str
+    constraints: bool
+
+
+def start_stream(
+    events: DataFrame,
+    subscriptions: SubscriptionSet | PathLike,
+    out: PathLike,
+    checkpoint: PathLike,
+    *,
+    rejected: PathLike | None = None,
+    constraints: bool = True,
+    watermark: str | None = None,
+    include_event: bool = False,
+    trigger: Mapping[str, Any] | None = None,
+    on_batch: Callable[[BatchSummary], None] | None = None,
+    **form: Any,
+) -> StreamingQuery:
+    """Start the query. ``form`` says what the rows are, as for ``match``; ``trigger`` is Spark's, by default endless.
+
+    ``constraints=False`` leaves delivery constraints to whoever delivers; ``watermark`` is for them, as ``constrain``
+    says. ``on_batch`` is told of each micro-batch.
+    """
+    if not events.isStreaming:
+        raise PipelineError("these events are not a stream; read them with spark.readStream, or use match")
+    subscription_set = subscriptions if isinstance(subscriptions, SubscriptionSet) else SubscriptionSet(subscriptions)
+    subscription_set.current()
+    home = Path(checkpoint).absolute()
+    bad = Path(rejected).absolute() if rejected is not None else Path(f"{Path(out).absolute()}-rejected")
+    _claim(home, Identity(str(subscription_set.folder), str(Path(out).absolute()), str(bad), constraints))
+    choices = home / "recado" / "versions"
+    found = match(
+        events,
+        subscription_set,
+        bad_rows="keep",
+        include_event=include_event,
+        include_constraints=constraints,
+        choices=choices,
+        **form,
+    )
+    if constraints:
+        found = constrain(found, watermark=watermark).drop("constraints")
+    each = BatchWriter(BatchFolder(out), BatchFolder(bad), choices, on_batch)
+    writer = found.writeStream.foreachBatch(each).option("checkpointLocation", str(home)).outputMode("append")
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+class BatchWriter:
+    """What is done with each micro-batch."""
+
+    def __init__(
+        self, out: BatchFolder, bad: BatchFolder, choices: Path, on_batch: Callable[[BatchSummary], None] | None
+    ) -> None:
+        self._out, self._bad = out, bad
+        self._choices = choices
+        self._on_batch = on_batch
+
+    def __call__(self, found: DataFrame, batch: int) -> None:
+        replayed = self._out.has(batch)
+        if replayed:
+            found.write.format("noop").mode("append").save()
+            counts = (0, 0)
+        else:
+            counts = self._write(found, batch)
+        if self._on_batch is not None:
+            choice = read_choice(self._choices, batch)
+            version = choice.version if choice else None
+            self._on_batch(BatchSummary(batch, *counts, version, replayed=replayed))
+
+    def _write(self, found: DataFrame, batch: int) -> tuple[int, int]:
+        """The numbers of notifications and of rejected rows. These are written first: ``out`` says that all is done."""
+        found.persist()
+        try:
+            refused = rejections(found)
+            rejected = 0
+            if not self._bad.has(batch) and not refused.isEmpty():
+                rejected = self._bad.write(refused, batch)
+            return self._out.write(notifications(found), batch), rejected
+        finally:
+            found.unpersist()
+
+
+def _claim(checkpoint: Path, identity: Identity) -> None:
+    """Note what the checkpoint belongs to, or compare."""
+    note = checkpoint / "recado" / "stream.json"
+    try:
+        before = msgspec.json.decode(note.read_bytes(), type=Identity)
+    except FileNotFoundError:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        draft = note.with_suffix(".tmp")
+        draft.write_bytes(msgspec.json.encode(identity))
+        draft.replace(note)
+        return
+    except msgspec.DecodeError as error:
+        raise PipelineError(f"{note} is damaged: {error}") from None
+    for name in identity.__struct_fields__:
+        was, now = getattr(before, name), getattr(identity, name)
+        if was != now:
+            raise PipelineError(
+                f"the checkpoint {checkpoint} belongs to a stream whose {name} is {was!r}, not {now!r}; "
+                "go on with that, or start with a new checkpoint"
+            )

@@ -1,0 +1,152 @@
+"""``recado pipeline`` as a user meets it. The session is the suite's own; the verbs leave it open."""
+
+import json
+
+import pytest
+
+from recado.cli import spark_demo
+from recado.cli.app import main
+from recado.cli.pipeline.spark import SparkOptions
+from recado.errors import RecadoError
+from samples import EVENTS, SUBSCRIPTIONS, expected, pairs
+
+
+@pytest.fixture
+def job(recado, spark):
+    """Run a verb of the pipeline and read the last line of its output."""
+
+    def run(*arguments):
+        done = recado("pipeline", *map(str, arguments))
+        assert done.code == 0, done.err
+        return done.records[-1]
+
+    return run
+
+
+def test_help_teaches_without_spark(recado):
+    run = recado("pipeline", "--help")
+    assert run.code == 0
+    for word in ("publish", "match", "stream", "report", "frequencies", "--master"):
+        assert word in run.out
+
+
+def test_match_writes_parquet_and_a_summary(job, spark, tmp_path):
+    summary = job("match", SUBSCRIPTIONS, EVENTS, "--out", tmp_path / "out", "--event")
+    assert pairs(spark.read.parquet(str(tmp_path / "out"))) == expected()
+    assert "event" in spark.read.parquet(str(tmp_path / "out")).columns
+    assert summary["notifications"] == len(expected())
+    assert (summary["job"], summary["subscriptions"], summary["events"], summary["rejected"]) == ("match", 40, 400, 0)
+
+
+def test_match_counts_and_keeps_what_is_no_event(job, spark, tmp_path, write):
+    events = write("events.ndjson", '{"id": "a", "x": 1}', "{bad")
+    subscriptions = write("s.ndjson", '{"id": "s", "filter": "x > 0"}')
+    summary = job("match", subscriptions, events, "--out", tmp_path / "out")
+    assert (summary["events"], summary["notifications"], summary["rejected"]) == (2, 1, 1)
+    assert spark.read.parquet(summary["rejected_rows"]).collect()[0].row == "{bad"
+
+
+def test_match_with_partitions_and_with_constraints(job, spark, tmp_path, write):
+    subscriptions = write(
+        "s.ndjson",
+        '{"id": "all", "filter": "x > 0"}',
+        '{"id": "hourly", "filter": "x > 0", "constraints": [{"kind": "frequency", "amount": 1, "unit": "hours"}]}',
+    )
+    events = write(
+        "e.ndjson",
+        '{"id": "a", "x": 1, "time": "2026-11-15T10:00:00Z"}',
+        '{"id": "b", "x": 1, "time": "2026-11-15T10:30:00Z"}',
+    )
+    split = job("match", subscriptions, events, "--out", tmp_path / "split", "--partitions", 2)
+    assert split["notifications"] == 4
+    rated = job("match", subscriptions, events, "--out", tmp_path / "rated", "--constraints")
+    assert rated["notifications"] == 3
+    assert pairs(spark.read.parquet(str(tmp_path / "rated"))) == [("a", "all"), ("a", "hourly"), ("b", "all")]
+
+
+def test_publish_change_prune_and_stream(job, spark, recado, tmp_path, write):
+    first = write("s.ndjson", '{"id": "s", "filter": "x > 0"}')
+    more = write("t.ndjson", '{"id": "t", "filter": "x > 1"}')
+    alerts = tmp_path / "alerts"
+    assert job("publish", first, "--set", alerts)["version"] == 1
+    assert job("publish", more, "--set", alerts, "--change")["subscriptions"] == 2
+    assert job("publish", "--set", alerts, "--change", "--remove", "s")["subscriptions"] == 1
+    assert job("publish", "--set", alerts, "--prune", 1)["pruned"] == 2
+    (tmp_path / "in").mkdir()
+    write("in/1.ndjson", '{"id": "a", "x": 1}', '{"id": "b", "x": 2}')
+    options = ["--out", tmp_path / "out", "--checkpoint", tmp_path / "state", "--once", "--raw"]
+    run = recado("pipeline", "stream", *map(str, [alerts, tmp_path / "in", *options]))
+    assert run.code == 0, run.err
+    assert run.records[0] == {"batch": 0, "notifications": 1, "rejected": 0, "version": 3, "replayed": False}
+    assert (run.records[-1]["batches"], run.records[-1]["notifications"]) == (1, 1)
+    assert pairs(spark.read.parquet(str(tmp_path / "out"))) == [("b", "t")]
+
+
+def test_report_and_frequencies(job, tmp_path, write):
+    job("report", SUBSCRIPTIONS, "--events", EVENTS, "--out", tmp_path / "report")
+    assert (tmp_path / "report" / "index.html").read_text().startswith("<!doctype html>")
+    text = write("corpus.txt", "The stations report. A station reports rain.")
+    summary = job("frequencies", text, "--out", tmp_path / "frequencies")
+    assert summary["tokens"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["match", SUBSCRIPTIONS, "missing.ndjson", "--out", "OUT"], "missing.ndjson does not exist"),
+        (["match", "missing.ndjson", EVENTS, "--out", "OUT"], "missing.ndjson does not exist"),
+        (["match", "BAD", EVENTS, "--out", "OUT"], "row 2: subscription 'b'"),
+        (["match", SUBSCRIPTIONS, EVENTS, "--out", "."], "is there already; --overwrite replaces it"),
+        (["match", SUBSCRIPTIONS, EVENTS, "--out", "OUT", "--json-column", "nothing"], "there is no column 'nothing'"),
+        (["match", SUBSCRIPTIONS, EVENTS, "--out", "OUT", "--conf", "x"], "a setting is written spark.some.name=value"),
+        (["stream", "OUT", EVENTS, "--out", "OUT", "--checkpoint", "OUT"], "publish one first"),
+        (["publish", "--set", "OUT"], "nothing to publish"),
+        (["publish", "--set", "OUT", "--remove", "x"], "needs --change"),
+        (["publish", "--set", "OUT", "--change", "--remove", "x"], "publish one first"),
+        (["frequencies", "missing.txt", "--out", "OUT"], "missing.txt"),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_mistakes_are_told_in_one_message(recado, tmp_path, write, arguments, message):
+    bad = write("bad.ndjson", '{"id": "a", "filter": "x > 1"}', '{"id": "b", "filter": "x >"}')
+    run = recado("pipeline", *[{"OUT": str(tmp_path / "out"), "BAD": bad}.get(a, a) for a in arguments])
+    assert run.code == 2
+    assert message in run.err
+    assert "Traceback" not in run.err
+    assert "\tat org.apache" not in run.err
+
+
+def test_settings_of_spark():
+    assert SparkOptions(conf=("spark.a=b=c",)).settings() == {"spark.a": "b=c"}
+    with pytest.raises(RecadoError, match="--conf a"):
+        SparkOptions(conf=("a=b",)).settings()
+
+
+def test_people_see_a_table_and_progress(recado, spark, tmp_path, write):
+    subscriptions = write("s.ndjson", '{"id": "s", "filter": "x > 0"}')
+    events = write("e.ndjson", '{"id": "a", "x": 1}')
+    run = recado(
+        "pipeline", "match", subscriptions, events, "--out", str(tmp_path / "out"), terminal=True, progress=True
+    )
+    assert run.code == 0
+    assert "notifications  1" in " ".join(run.out.split("\n")).replace("         ", " ").replace("   ", "  ")
+
+
+def test_the_demo_on_spark(spark, tmp_path, capsys):
+    figures = spark_demo.run_on_spark(tmp_path / "demo", subscriptions=300, events=500)
+    out = capsys.readouterr().out
+    assert figures["notifications"] == spark.read.parquet(str(tmp_path / "demo" / "notifications")).count() > 0
+    assert "300 subscriptions and 500 events" in out
+    assert (tmp_path / "demo" / "report" / "index.html").exists()
+
+
+def test_what_the_demo_draws_is_always_the_same(spark):
+    first = [(s.id, s.filter) for s in spark_demo.some_subscriptions(50)]
+    assert first == [(s.id, s.filter) for s in spark_demo.some_subscriptions(50)]
+    events = [row.asDict() for row in spark_demo.some_events(spark, 20).collect()]
+    assert events == [row.asDict() for row in spark_demo.some_events(spark, 20).collect()]
+    assert len({json.dumps(e, default=str) for e in events}) == 20
+
+
+def test_main_is_what_runs():
+    assert main(["pipeline", "match", "--help"]) == 0

@@ -1,0 +1,81 @@
+"""``read_log``: two readers, one extent."""
+
+import pytest
+
+from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.source import archive, read_log
+from recado.store.log import LogError, LogReader, Segment
+from recado.store.log.manifest import load
+
+
+def positions(table):
+    return sorted(row["position"] for row in table.collect())
+
+
+def test_sealed_and_tail_are_one_table_also_if_sealing_comes_in_between(spark, logs):
+    path = logs.make(logs.sales(57), sealed=33, name="a [log] {of} *mine*, 100%")
+    table = read_log(spark, path)
+    expected = [(row["position"], row["id"], row["event"]) for row in logs.rows(path)]
+    with logs.writer(path) as log:
+        log.append(logs.sales(5, start=57))
+        log.seal(force=True)
+    got = table.select("position", "id", "event").collect()
+    assert sorted(tuple(row) for row in got) == expected
+    assert table.columns == ["position", "id", "type", "source", "time", "accepted_at", "event"]
+
+
+def test_damaged_segments_are_found_and_the_rest_of_them_is_read(spark, logs):
+    path = logs.make(logs.sales(45), sealed=40)
+    logs.damage(path, 1)
+    table = read_log(spark, path, verify=True, damage="rows")
+    rows = table.select("position", "damage").collect()
+    assert sorted(row["position"] for row in rows) == list(range(45))
+    assert sorted(row["position"] for row in rows if row["damage"]) == list(range(10, 20))
+    with pytest.raises(PipelineError, match="positions 10 to 19 cannot be read"), user_errors():
+        read_log(spark, path, verify=True).count()
+
+
+def test_an_empty_log_and_a_missing_one(spark, logs):
+    assert read_log(spark, logs.make(), verify=True).collect() == []
+    with pytest.raises(LogError, match="there is no event log in"):
+        read_log(spark, logs.folder / "nothing")
+
+
+def test_ranges_that_segments_leave(logs):
+    path = logs.make(logs.sales(57), sealed=50)
+    segments = LogReader(path).segments()
+
+    def rest(numbers, first=0, end=57):
+        return [part.value for part in archive._rest(first, end, [segments[n] for n in numbers])]
+
+    assert rest([0, 1, 2, 3, 4]) == [(50, 57)]
+    assert rest([0, 1, 2, 3, 4], end=50) == []
+    assert rest([0, 3]) == [(10, 30), (40, 57)]
+    assert rest([1], first=10) == [(20, 57)]
+    assert rest([], first=10) == [(10, 57)]
+    assert rest([], first=0, end=0) == [(0, 0)]
+
+
+def test_segments_with_positions_given_up_are_left_to_our_reader(logs):
+    import msgspec
+
+    from recado.store.log.manifest import Lost
+
+    path = logs.make(logs.sales(30), sealed=30)
+    manifest = msgspec.structs.replace(load(path), lost=(Lost(12, 14, "gone"),))
+    assert [(segment.first, segment.end) for segment in archive._whole(manifest, path)] == [(0, 10), (20, 30)]
+    assert all(isinstance(segment, Segment) for segment in archive._whole(manifest, path))
+
+
+def test_digests_are_checked_file_by_file(logs):
+    import pyarrow as pa
+
+    path = logs.make(logs.sales(30), sealed=30)
+    logs.damage(path, 0)
+    LogReader(path).segments()[1].path.unlink()
+    rows = [
+        {"number": n, "path": str(segment.path), "digest": segment.digest}
+        for n, segment in enumerate(LogReader(path).segments())
+    ]
+    found = list(archive._undamaged(iter(pa.Table.from_pylist(rows).to_batches())))
+    assert found[0].column("number").to_pylist() == [2]
