@@ -5,9 +5,9 @@
     python benchmarks/constraint_state.py --ways packed --buckets 16 64 256 1024
 
 All ways get the same notifications (file source, one micro-batch for each pair of files) and must let the same number
-through. The first micro-batch warms up and is not counted. ``free`` sends the same rows through without constraints.
-CPU time is that of the driver, the JVM and all Python workers; unlike the time on the clock, it hardly depends on what
-else the machine does.
+through. A run before the others and the first micro-batch of each warm up and are not counted. ``free`` sends the same
+rows through without constraints. CPU time is that of the driver, the JVM and all Python workers; unlike the time on the
+clock, it does not grow much with what else the machine does.
 """
 
 import argparse
@@ -224,6 +224,7 @@ def main():
         print(f"{options.keys:,} subscriptions, micro-batches of {options.rows:,} notifications, {options.cores} cores")
         print(f"| {' | '.join(HEADINGS)} |")
         print("|---|---:|---:|---:|---:|---:|---:|---:|")
+        measure(spark, scratch / "in", "packed", options.buckets[0], scratch)
         for way in options.ways:
             for buckets in options.buckets if "key" not in way else [0]:
                 seconds, used, counts, keys, size = measure(spark, scratch / "in", way, buckets, scratch)

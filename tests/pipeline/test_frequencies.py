@@ -39,11 +39,12 @@ def test_the_sample_corpus(spark, tmp_path, language):
         return 1 - log(expected[word] + 1) / log(summary["tokens"] + 1)
 
     common, rare = ("the", "anemometer") if language == "en" else ("a", "anemômetro")
-    assert 0 < tells(common) < 0.4 < 0.8 < tells(rare) < tells("never seen") == 1
+    assert 0 < tells(common) < 0.5
+    assert 0.8 < tells(rare) < tells("never seen") == 1
 
 
 def test_many_files_of_all_sorts(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(frequencies, "splits_of", lambda f, t: _small_splits(f, t))
+    monkeypatch.setattr(frequencies, "splits_of", _small_splits)
     corpus = tmp_path / "corpus"
     (corpus / "deep").mkdir(parents=True)
     lines = [{"text": f"Wind {n} over the stations", "n": n} for n in range(200)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,15 +32,16 @@ def peer_packages() -> list[str]:
     return [package for package in dict.fromkeys(packages) if package not in ("python", "numpy")]
 
 
-def describe() -> Machine:
-    packages = {package: version_of(package) for package in (*OWN_PACKAGES, *peer_packages())}
+def describe(packages: Sequence[str] = ()) -> Machine:
+    """This machine, with the versions of the packages; by default those of the matching benchmark."""
+    versions = {package: version_of(package) for package in packages or (*OWN_PACKAGES, *peer_packages())}
     return Machine(
         cpu=_cpu(),
         cores=os.cpu_count() or 1,
         memory_gb=round(_memory_bytes() / 2**30, 1),
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
-        packages={package: number for package, number in packages.items() if number},
+        packages={package: number for package, number in versions.items() if number},
     )
 
 

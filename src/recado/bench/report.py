@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def markdown(records: Sequence[AnyRecord], command: str) -> str:
     """The results as a page: the command, the machine, the tables. Nothing in it is typed by hand."""
     machines = [machine_line(record) for record in records if isinstance(record, Machine)]
-    parts = [f"```\n{command}\n```", *machines, *map(_markdown_table, tables(records))]
+    parts = [f"```\n{command}\n```", *machines, *map(markdown_table, tables(records))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -30,7 +30,7 @@ def rich_table(grid: Grid) -> Table:
     return table
 
 
-def _markdown_table(grid: Grid) -> str:
+def markdown_table(grid: Grid) -> str:
     marks = ["---" if place < grid.words else "---:" for place in range(len(grid.heads))]
     lines = [grid.heads, marks, *grid.rows]
     body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

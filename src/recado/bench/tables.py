@@ -7,7 +7,19 @@ from typing import TypeVar
 
 import msgspec
 
-from recado.bench.records import AnyRecord, Churn, Load, Machine, Matching, Peer, Rate, Snapshot, Target, Updates
+from recado.bench.records import (
+    AnyRecord,
+    Churn,
+    Load,
+    Machine,
+    Matching,
+    Peer,
+    Rate,
+    Record,
+    Snapshot,
+    Target,
+    Updates,
+)
 
 R = TypeVar("R")
 
@@ -105,17 +117,17 @@ def _churn_rows(record: Churn) -> list[tuple[str, ...]]:
     ]
 
 
-def target_table(records: Sequence[AnyRecord]) -> Grid:
+def target_table(records: Sequence[Record]) -> Grid:
     words = {True: "yes", False: "no", None: "not measured in this run"}
     rows = [(t.name, t.required, t.measured, words[t.met]) for t in _all(records, Target)]
     return Grid("Targets", ("target", "required", "measured", "met"), rows, words=4)
 
 
-def machine_line(machine: Machine) -> str:
+def machine_line(machine: Machine, used: str = " (one used)") -> str:
     """The machine in a sentence."""
     packages = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
     return (
-        f"{machine.cpu}, {machine.cores} cores (one used), {machine.memory_gb:g} GB, {machine.system}, "
+        f"{machine.cpu}, {machine.cores} cores{used}, {machine.memory_gb:g} GB, {machine.system}, "
         f"Python {machine.python}, {packages}"
     )
 
@@ -141,5 +153,5 @@ def _pair(disturbed: float, undisturbed: float) -> str:
     return f"{disturbed:,.0f} / {undisturbed:,.0f} events/s"
 
 
-def _all(records: Iterable[AnyRecord], kind: type[R]) -> list[R]:
+def _all(records: Iterable[Record], kind: type[R]) -> list[R]:
     return [record for record in records if isinstance(record, kind)]

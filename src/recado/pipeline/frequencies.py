@@ -97,7 +97,7 @@ def _words(counted: DataFrame) -> DataFrame:
 
 def with_lemmas(counts: DataFrame, language: str) -> DataFrame:
     """word, lemma and count, sorted by word; each word is looked up once."""
-    return counts.mapInArrow(lambda batches: _look_up(batches, language), _LEMMAS).orderBy("word")
+    return counts.orderBy("word").mapInArrow(lambda batches: _look_up(batches, language), _LEMMAS)
 
 
 def _check_language(language: str) -> None:

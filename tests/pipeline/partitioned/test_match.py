@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from recado.filters.records import read_subscription
@@ -112,7 +113,7 @@ def test_typed_columns_with_arrays_give_what_one_index_gives(rows, held, whole):
 
 
 def test_several_tasks_may_share_a_partition(rows, held, lines):
-    events = [read_event(line) for line in rows.toJSON().collect()]
+    events = [read_event(row[0]) for row in rows.select(F.to_json(F.struct("*"))).collect()]
     found = match_partitioned(rows, str(held.folder), tasks_per_partition=2, keep_open=1)
     assert tuple(found.columns) == NOTIFICATION_FIELDS
     assert pairs(found) == expected(events, [read_subscription(line) for line in lines])

@@ -16,7 +16,6 @@ from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.report import hot_attributes, redundancy, run_report
-from recado.pipeline.report import redundancy as redundancy_job
 from recado.pipeline.report.digest import digest, rejected
 from recado.pipeline.report.happened import heads, presence
 
@@ -214,7 +213,7 @@ def test_the_page_is_whole_and_stands_alone(made):
 
 
 def test_a_sample_is_close_and_says_so(spark, monkeypatch):
-    monkeypatch.setattr(redundancy_job, "PAIRS", 20)
+    monkeypatch.setattr("recado.pipeline.report.redundant.PAIRS", 20)
     rows = [(f"s{n}", f"x == {n % 7} and y < {n}", "T") for n in range(1, 400)]
     frame = spark.createDataFrame(rows, "id string, filter string, type string")
     whole = redundancy(frame, sample=150).collect()[-1]

@@ -31,6 +31,11 @@ def test_every_option_is_read_whatever_the_case_of_its_name():
     )
 
 
+def test_a_path_is_the_same_for_processes_that_start_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert read_options({"path": "log"}).path == str(tmp_path / "log")
+
+
 def test_words_and_instants():
     assert read_options({"path": "x", "startingPosition": "Latest"}).start == "latest"
     assert read_options({"path": "x", "endingPosition": "latest"}).end is None

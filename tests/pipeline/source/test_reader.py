@@ -1,6 +1,8 @@
 """Planning and reading ranges, without Spark around it."""
 
 import logging
+import pickle
+import sqlite3
 from datetime import timedelta
 
 import pyarrow as pa
@@ -177,8 +179,6 @@ def test_rows_that_tell_of_damage_are_left_for_spark_to_judge(logs):
 
 
 def test_damage_in_the_tail_is_one_row(logs):
-    import sqlite3
-
     path = logs.make(logs.sales(20))
     with sqlite3.connect(path / "tail.sqlite") as tail:
         tail.execute("UPDATE tail SET event = '{}' WHERE position = 7")
@@ -186,6 +186,27 @@ def test_damage_in_the_tail_is_one_row(logs):
     rows = read(reader_of(path, damage="rows"))
     assert [row["position"] for row in rows if row["damage"]] == [7]
     assert len(rows) == 20
+
+
+def test_a_starting_time_after_damage_includes_it(logs):
+    path = logs.make(logs.sales(57), sealed=50)
+    accepted = [row["accepted_at"] for row in logs.rows(path)]
+    logs.damage(path, 2)
+    with pytest.raises(LogError, match="positions 20 to 29"):
+        positions(reader_of(path, startingTime=accepted[25].isoformat()))
+    assert positions(reader_of(path, startingTime=accepted[25].isoformat(), damage="rows")) == list(range(20, 57))
+    assert positions(reader_of(path, startingTime=accepted[25].isoformat(), damage="skip")) == list(range(30, 57))
+    assert positions(reader_of(path, startingTime=accepted[40].isoformat(), damage="skip"))[0] <= 40
+
+
+def test_a_tail_that_has_lost_its_end_is_read_as_far_as_it_is_known(logs):
+    path = logs.make(logs.sales(20))
+    with sqlite3.connect(path / "tail.sqlite") as tail:
+        tail.execute("UPDATE state SET next = 7")
+    tail.close()
+    with pytest.raises(LogError, match="damaged"):
+        positions(reader_of(path))
+    assert positions(reader_of(path, damage="skip")) == list(range(20))
 
 
 def test_the_schema_of_damage_rows_has_one_column_more(logs):
@@ -220,8 +241,6 @@ def test_what_expires_between_planning_and_reading_is_noticed(logs):
 
 
 def test_a_range_travels_as_it_is():
-    import pickle
-
     part = pickle.loads(pickle.dumps(LogRange(3, 9)))
     assert (part.start, part.end) == (3, 9)
 

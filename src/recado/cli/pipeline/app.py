@@ -5,8 +5,6 @@ from __future__ import annotations
 from recado.cli.verb import verb
 
 _HELP = """\
-Match and analyse on Spark: many subscriptions, many events, one machine or a cluster.
-
 To begin with:
 
   recado pipeline match subscriptions.ndjson events.ndjson --out matches
@@ -17,7 +15,7 @@ To begin with:
 Every job takes --master (local[*] unless told otherwise), --remote for Spark Connect, and --conf key=value.
 """
 
-app = verb("pipeline", help=_HELP)
+app = verb("pipeline", epilogue=_HELP)
 app.command("recado.cli.pipeline.publish:app", name="publish", help="Publish a version of a subscription set.")
 app.command("recado.cli.pipeline.match:app", name="match", help="Match events against subscriptions, into Parquet.")
 app.command("recado.cli.pipeline.stream:app", name="stream", help="Match events as they arrive, into Parquet.")

@@ -114,7 +114,7 @@ def summarise(summary: dict[str, Any], json: bool) -> None:
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in summary.items():
         table.add_row(name.replace("_", " "), _shown(value))
     console().print(table)

@@ -147,7 +147,7 @@ def _finished(
     if bad.bad_rows and bad_rows == "fail":
         first = bad.bad_rows[0]
         more = f" (and {bad.subscriptions - 1:,} more rows)" if bad.subscriptions > 1 else ""
-        raise PipelineError(f"subscriptions, row {first.row}: {first.reason}{more}")
+        raise PipelineError(f"subscriptions, row {first.row!r}: {first.reason}{more}")
     good = sorted((report for report in reports if report.partition < count), key=lambda report: report.partition)
     names = sorted({name for report in good for name in report.names})
     manifest = Manifest(

@@ -114,6 +114,8 @@ def draft_beside(folder: Path) -> Path:
 
 def finish(draft: Path, folder: Path, router: Index, manifest: Manifest) -> PartitionedSet:
     """Add router and manifest to the partitions in a draft, and give it its name."""
+    for left in draft.glob("partition-*.*"):  # by attempts of tasks that were ended
+        shutil.rmtree(left, ignore_errors=True)
     router.save(draft / ROUTER)
     with (draft / MANIFEST).open("wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)))

@@ -75,7 +75,8 @@ def match_partitioned(
         expiry=known.manifest.expiring > 0,
         rejected=bad_rows == "keep",
     )
-    place = Place(str(known.folder), known.manifest.partitions, tasks_per_partition)
+    stamp = known.manifest.built_at.isoformat()
+    place = Place(str(known.folder), stamp, known.manifest.partitions, tasks_per_partition)
     routed = shaped.mapInArrow(
         Route(place, form).__call__, StructType([*shaped.schema.fields, StructField(VISIT, IntegerType())])
     )
@@ -93,9 +94,13 @@ def _only_needed(events: DataFrame, names: tuple[str, ...]) -> DataFrame:
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where executors find the set, its number of partitions, and how many tasks share each."""
+    """Where executors find the set, its number of partitions, and how many tasks share each.
+
+    ``stamp`` tells a set from another one that was in the same folder before, which a worker may still have open.
+    """
 
     folder: str
+    stamp: str
     partitions: int
     tasks: int
 
@@ -107,7 +112,7 @@ class Route(msgspec.Struct, frozen=True):
     event_form: EventForm
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        router = _router(self.place.folder)
+        router = _router(self.place.folder, self.place.stamp)
         for batch in batches:
             matched = match_rows(router.index, batch, self.event_form.form, self.event_form.column)
             rows, partitions = router.visits(matched.pairs)
@@ -138,25 +143,25 @@ class Visit(msgspec.Struct, frozen=True):
 
     def _opened(self, partition: int) -> LoadedSet:
         if partition == self.place.partitions:
-            return without_subscriptions(_router(self.place.folder))
-        return _opened(self.place.folder, partition, self.keep_open)
+            return without_subscriptions(_router(self.place.folder, self.place.stamp))
+        return _opened(self.place, partition, self.keep_open)
 
 
-_open: OrderedDict[tuple[str, int], LoadedSet] = OrderedDict()
+_open: OrderedDict[tuple[Place, int], LoadedSet] = OrderedDict()
 
 
-def _opened(folder: str, partition: int, keep: int) -> LoadedSet:
+def _opened(place: Place, partition: int, keep: int) -> LoadedSet:
     """A partition, opened unless this process has it open; those not used for longest are closed."""
-    key = folder, partition
+    key = place, partition
     found = _open.get(key)
     if found is None:
         while len(_open) >= keep:
             _open.popitem(last=False)
-        found = _open[key] = load_folder(partition_path(Path(folder), partition))
+        found = _open[key] = load_folder(partition_path(Path(place.folder), partition))
     _open.move_to_end(key)
     return found
 
 
 @lru_cache(maxsize=2)
-def _router(folder: str) -> Router:
+def _router(folder: str, stamp: str) -> Router:  # the stamp makes another set another entry
     return load_router(Path(folder))

@@ -7,7 +7,7 @@ and ``summary.json`` for programs.
 
 from recado.pipeline.report.activity import selectivity, top, top_types
 from recado.pipeline.report.attributes import hot_attributes
-from recado.pipeline.report.redundancy import redundancy
+from recado.pipeline.report.redundant import redundancy
 from recado.pipeline.report.run import run_report
 from recado.pipeline.report.write import write_report
 

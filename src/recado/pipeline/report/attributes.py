@@ -19,7 +19,7 @@ from recado.filters.evaluate import names_of, walk
 from recado.model.filter import And, Between, Compare, Constant, Filter, In, Not, Or, Sql, Text
 from recado.model.values import Value
 from recado.pipeline.report.arrow import batch_of_rows
-from recado.pipeline.report.digest import digest, distinct_filters
+from recado.pipeline.report.digest import digest, written_filters
 from recado.pipeline.report.happened import presence
 from recado.pipeline.report.shape import read_filter
 
@@ -45,12 +45,12 @@ def hot_attributes(subscriptions: DataFrame, events: DataFrame | None = None, js
     ``distinct_values`` it is compared with for equality, and in ``values`` the most wanted ones with their numbers;
     with events, how many of them have it (``present``) and their share.
     """
-    return hot_attributes_of(distinct_filters(digest(subscriptions)), events, json)
+    return hot_attributes_of(written_filters(digest(subscriptions)), events, json)
 
 
 def hot_attributes_of(filters: DataFrame, events: DataFrame | None = None, json: str | None = None) -> DataFrame:
-    """The same from distinct filters: filter, subscriptions."""
-    used = filters.select("filter", "subscriptions").mapInArrow(_count_uses, _USED)
+    """The same from filters as they are written: filter, subscriptions."""
+    used = filters.mapInArrow(_count_uses, _USED)
     summed = used.groupBy("attribute", "operator", "value").agg(F.sum("subscriptions").alias("subscriptions"))
     table = _by_attribute(summed)
     if events is not None:

@@ -75,3 +75,8 @@ def distinct_filters(digests: DataFrame) -> DataFrame:
         .groupBy("key")
         .agg(F.min("type").alias("type"), F.min("filter").alias("filter"), F.count("*").alias("subscriptions"))
     )
+
+
+def written_filters(digests: DataFrame) -> DataFrame:
+    """Each filter as it is written, and how many subscriptions have it: equal meanings are told apart."""
+    return good(digests).groupBy("filter").agg(F.count("*").alias("subscriptions"))

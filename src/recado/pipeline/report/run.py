@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from recado.pipeline.errors import user_errors
 from recado.pipeline.report import activity
 from recado.pipeline.report.attributes import hot_attributes_of
-from recado.pipeline.report.digest import digest, distinct_filters, rejected
+from recado.pipeline.report.digest import digest, distinct_filters, rejected, written_filters
 from recado.pipeline.report.happened import heads
 from recado.pipeline.report.popularity import families, popular
-from recado.pipeline.report.redundancy import SAMPLE, redundancy_of
+from recado.pipeline.report.redundant import SAMPLE, redundancy_of
 from recado.pipeline.report.summary import Tables, summarise
 from recado.pipeline.report.write import write_report
 
@@ -46,8 +46,10 @@ def run_report(  # noqa: PLR0917  # the three inputs, where to and under which t
     holds events as JSON. ``sample`` is how many filters of an event type are compared with all others.
     """
     with user_errors():
+        known = None if events is None else heads(events, json)
+        pairs = None if notifications is None else activity.pairs(notifications)
         tables = dict(_filter_tables(subscriptions, events, json, sample))
-        tables |= dict(_activity_tables(events, notifications, json, _subscriptions(tables)))
+        tables |= dict(_activity_tables(known, pairs, _subscriptions(tables)))
     summary = summarise(tables, title, datetime.now(UTC))
     summary["spark"] = spark.version
     return write_report(tables, summary, folder)
@@ -62,21 +64,21 @@ def _filter_tables(
         yield "redundancy", rows_of(redundancy_of(filters, sample))
         yield "families", rows_of(families(filters))
         yield "popular", rows_of(popular(filters))
-        yield "attributes", rows_of(hot_attributes_of(filters, events, json).limit(ATTRIBUTES))
+        yield "attributes", rows_of(hot_attributes_of(written_filters(digests), events, json).limit(ATTRIBUTES))
 
 
 def _activity_tables(
-    events: DataFrame | None, notifications: DataFrame | None, json: str | None, subscriptions: int
+    heads: DataFrame | None, notified: DataFrame | None, subscriptions: int
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    if notifications is None:
+    if notified is None:
         return
-    with _kept(activity.pairs(notifications)) as pairs:
+    with _kept(notified) as pairs:
         yield "top_subscriptions", rows_of(activity.top(pairs))
         yield "top_owners", rows_of(activity.top(pairs, "owner"))
         yield "reached", rows_of(activity.reached(pairs))
-        if events is None:
+        if heads is None:
             return
-        with _kept(heads(events, json)) as known:
+        with _kept(heads) as known:
             yield "rejected_events", rows_of(rejected(known))
             with _kept(activity.matches_per_event(pairs, known.where("reason is null"))) as counted:
                 yield "selectivity", rows_of(activity.selectivity_of(counted, subscriptions))

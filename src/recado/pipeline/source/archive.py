@@ -22,8 +22,8 @@ from pyspark.sql.functions import lit
 
 from recado.pipeline.errors import user_errors
 from recado.pipeline.source.columns import DAMAGE, LOG_COLUMNS
-from recado.pipeline.source.options import Damaged
-from recado.pipeline.source.reader import LogRange
+from recado.pipeline.source.options import Damaged, Options
+from recado.pipeline.source.reader import LogRange, extent_of
 from recado.pipeline.source.source import FORMAT, register
 from recado.store.log import LogReader, Segment
 from recado.store.log.manifest import Manifest, load
@@ -37,7 +37,7 @@ def read_log(spark: SparkSession, path: str | Path, *, verify: bool = False, dam
     """The events of the log as it is now, in the columns of ``LOG_COLUMNS``; ``damage="rows"`` adds ``damage``."""
     folder = Path(path).absolute()
     manifest = load(folder)
-    end = LogReader(folder).extent().end
+    end = extent_of(Options(str(folder), damage=damage), LogReader(folder)).end
     with user_errors():
         register(spark)
         whole = _whole(manifest, folder)

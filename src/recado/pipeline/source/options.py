@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal, cast
 
 import msgspec
@@ -93,12 +94,12 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 
 def _local(path: str) -> str:
-    """A plain path; Spark users write ``file:`` in front of local ones."""
+    """An absolute path, since executors start in other folders; Spark users write ``file:`` in front of local ones."""
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if "://" in path:
         raise PipelineError(f"option path: {path!r} is no folder of a file system; mount it, and give the folder")
-    return path
+    return str(Path(path).absolute())
 
 
 def _start(text: str) -> Start:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -42,14 +44,14 @@ class RangeReader(DataSourceReader):
         self._pushed = Pushed()
 
     def partitions(self) -> list[LogRange]:
-        log = LogReader(self._options.path)
-        extent, pushed = log.extent(), self._pushed
-        start = max(first_position(self._options, log, extent), pushed.start)
-        end = min(extent.end, *(end for end in (self._options.end, pushed.end) if end is not None), extent.end)
+        options, pushed, log = self._options, self._pushed, LogReader(self._options.path)
+        extent = extent_of(options, log)
+        starts, ends = [first_position(options, log, extent), pushed.start], [extent.end, options.end, pushed.end]
         if pushed.since is not None:
-            start = max(start, log.position_at(pushed.since))
+            starts.append(position_at(options, log, pushed.since))
         if pushed.until is not None:
-            end = min(end, log.position_at(pushed.until))
+            ends.append(position_at(options, log, pushed.until))
+        start, end = max(starts), min(end for end in ends if end is not None)
         return split(start, end, self._options.rows_per_partition, log.segments()) or [LogRange(start, start)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -77,13 +79,30 @@ class PushingReader(RangeReader):
 def first_position(options: Options, log: LogReader, extent: Extent) -> int:
     """Where a read begins: as asked, else at the oldest event; a PipelineError if that is gone."""
     if options.start_time is not None:
-        return log.position_at(options.start_time)
+        return position_at(options, log, options.start_time)
     if options.start in (None, "earliest"):
         return extent.first
     if options.start == "latest":
         return extent.end
     assert isinstance(options.start, int)
     return kept(options, options.start, extent)
+
+
+def extent_of(options: Options, log: LogReader) -> Extent:
+    """The log's extent; if its end is damaged and that may be passed over, as far as it is known."""
+    return log.extent(partial(_refuse if options.damage == "fail" else _warn, options))
+
+
+def position_at(options: Options, log: LogReader, instant: datetime) -> int:
+    """The first position accepted at or after an instant, or before it what is damaged and may have been."""
+    if options.damage == "fail":
+        return log.position_at(instant, partial(_refuse, options))
+    damaged: list[Damage] = []
+    position = log.position_at(instant, damaged.append)
+    for damage in reversed(damaged):
+        if damage.end == position:
+            position = damage.first
+    return position
 
 
 def kept(options: Options, start: int, extent: Extent) -> int:
@@ -121,7 +140,7 @@ def read_range(options: Options, columns: Columns, part: LogRange, where: Filter
         if damage.expired:
             _passed_over(options, damage.first, damage.end)
         elif options.damage == "fail":
-            raise LogError(f"log {options.path}: {damage}; damage=skip or damage=rows reads the rest", damage)
+            _refuse(options, damage)
         else:
             found.append(damage)
 
@@ -131,9 +150,17 @@ def read_range(options: Options, columns: Columns, part: LogRange, where: Filter
     yield from _told(options, columns, found)
 
 
+def _refuse(options: Options, damage: Damage) -> None:
+    raise LogError(f"log {options.path}: {damage}; damage=skip or damage=rows reads the rest", damage)
+
+
+def _warn(options: Options, damage: Damage) -> None:
+    logger.warning("log %s: %s", options.path, damage)
+
+
 def _told(options: Options, columns: Columns, found: list[Damage]) -> Iterator[pa.RecordBatch]:
     for damage in found:
-        logger.warning("log %s: %s", options.path, damage)
+        _warn(options, damage)
         if options.damage == "rows":
             yield from columns.damaged(damage.first, damage.end, f"{damage.reason} ({damage.place})")
     found.clear()

@@ -36,7 +36,7 @@ class RecadoSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        LogReader(self._settings.path).extent()  # a missing log is told at load, before any plan
+        LogReader(self._settings.path)  # a missing log is told at load, before any plan
         return default_schema(self._settings.damage == "rows")
 
     def reader(self, schema: StructType) -> RangeReader:

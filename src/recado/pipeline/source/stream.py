@@ -26,8 +26,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.source.columns import Columns
 from recado.pipeline.source.options import Options
-from recado.pipeline.source.reader import LogRange, first_position, kept, read_range, split
-from recado.store.log import LogReader
+from recado.pipeline.source.reader import LogRange, extent_of, first_position, kept, read_range, split
+from recado.store.log import Extent, LogReader
 
 Offset = dict[str, int]
 
@@ -42,7 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:  # noqa: N802  # Spark's names, here and below
         log = LogReader(self._options.path)
-        return _offset(first_position(self._options, log, log.extent()))
+        return _offset(first_position(self._options, log, extent_of(self._options, log)))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = self._end()
@@ -52,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        extent = LogReader(self._options.path).extent()
+        extent = self._extent()
         if start["position"] > extent.end:
             raise PipelineError(
                 f"the stream has read up to position {start['position']:,}, and the log {self._options.path} ends at "
@@ -72,16 +72,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[LogRange]:
         if start == end:
             return []
-        log = LogReader(self._options.path)
-        begin = kept(self._options, start["position"], log.extent())
-        return split(begin, end["position"], self._options.rows_per_partition, log.segments())
+        begin = kept(self._options, start["position"], self._extent())
+        segments = LogReader(self._options.path).segments()
+        return split(begin, end["position"], self._options.rows_per_partition, segments)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogRange)
         return read_range(self._options, self._columns, partition, self._options.where)
 
+    def _extent(self) -> Extent:
+        return extent_of(self._options, LogReader(self._options.path))
+
     def _end(self) -> int:
-        end = LogReader(self._options.path).extent().end
+        end = self._extent().end
         return end if self._options.end is None else min(end, self._options.end)
 
 

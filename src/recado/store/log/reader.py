@@ -68,12 +68,15 @@ class LogReader:
             raise LogError(f"batch_rows is {batch_rows}; it must be at least 1")
         return self._read(start, end, where, batch_rows, on_damage or refuse)
 
-    def position_at(self, instant: datetime) -> int:
-        """The first position that was accepted at or after the instant; the log's end if there is none."""
-        manifest, wanted = self._manifest(), microseconds(instant)
+    def position_at(self, instant: datetime, on_damage: OnDamage | None = None) -> int:
+        """The first position that was accepted at or after the instant; the log's end if there is none.
+
+        With ``on_damage``, the first that can be read.
+        """
+        manifest, wanted, report = self._manifest(), microseconds(instant), on_damage or refuse
         start = next((entry.first for entry in manifest.segments if entry.latest >= instant), manifest.sealed)
-        end = self._end(manifest, refuse)
-        for batch in self.read(start, end):
+        end = self._end(manifest, report)
+        for batch in self.read(start, end, on_damage=report):
             later = np.flatnonzero(np.asarray(batch.column("accepted_at").cast(pa.int64())) >= wanted)
             if len(later):
                 return int(batch.column("position")[int(later[0])].as_py())

@@ -1,13 +1,15 @@
 """Choosing rows by a filter, and leaving out segments in which no row can be chosen.
 
 A filter is evaluated on each event by the plain evaluator. If it asks only for the envelope, the columns of the log
-have all it needs and the event's JSON is not parsed.
+have all it needs and the event's JSON is not parsed. Otherwise it mostly asks for plain strings and numbers, which
+the flat form holds as they are; only an event with something else there (an array, an instant) is read as an event.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -16,10 +18,12 @@ from recado.filters.evaluate import evaluate, matches, names_of
 from recado.model.codec import read_event
 from recado.model.event import ENVELOPE
 from recado.model.filter import And, Between, Compare, Exists, Filter, Not, Or
+from recado.model.flatten import SCALARS
 from recado.model.limits import Limits
 from recado.store.log.settings import Segment
 
 _ANY = 2**62
+_decode = msgspec.json.Decoder().decode
 TRUSTED = Limits(
     event_bytes=_ANY,
     attributes=_ANY,
@@ -38,8 +42,16 @@ def choose(batch: pa.RecordBatch, where: Filter) -> pa.RecordBatch:
         columns = [batch.column(name).to_pylist() for name in names]
         kept = [evaluate(where, _view(names, row)) for row in zip(*columns, strict=True)]
     else:
-        kept = [matches(where, read_event(text, limits=TRUSTED)) for text in batch.column("event").to_pylist()]
+        kept = [_matches(where, text) for text in batch.column("event").to_pylist()]
     return batch.filter(pa.array(np.array(kept, bool)))
+
+
+def _matches(where: Filter, text: str) -> bool:
+    members = _decode(text)
+    view = {name: members[name] for name in names_of(where) if name in members}
+    if "time" not in view and all(type(value) in SCALARS for value in view.values()):
+        return evaluate(where, view)
+    return matches(where, read_event(text, limits=TRUSTED))
 
 
 def _view(names: list[str], row: tuple[Any, ...]) -> dict[str, Any]:

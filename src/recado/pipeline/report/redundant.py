@@ -81,15 +81,18 @@ def type_counts(filters: DataFrame) -> list[TypeCounts]:
         F.max("subscriptions").alias("largest"),
         F.sum(never).alias("never"),
     )
-    total = ranked.count()
-    top = ranked.orderBy(F.desc("filters"), "type").limit(TYPES)
-    out = [TypeCounts(**row.asDict()) for row in top.collect()]
-    if total > TYPES:
-        rest = ranked.where(~F.col("type").isin(*(count.type for count in out)))
-        sums = [F.sum(name).alias(name) for name in ("subscriptions", "filters", "equal", "never")]
-        row = rest.agg(*sums, F.max("largest").alias("largest")).collect()[0]
-        out.append(TypeCounts(type=OTHER_TYPES, **row.asDict()))
+    top = ranked.orderBy(F.desc("filters"), "type").limit(TYPES + 1).collect()
+    out = [TypeCounts(**row.asDict()) for row in top[:TYPES]]
+    if len(top) > TYPES:
+        out.append(_others(ranked, [count.type for count in out]))
     return out
+
+
+def _others(ranked: DataFrame, named: list[str]) -> TypeCounts:
+    rest = ranked.where(~F.col("type").isin(*named))
+    sums = [F.sum(name).alias(name) for name in ("subscriptions", "filters", "equal", "never")]
+    row = rest.agg(*sums, F.max("largest").alias("largest")).collect()[0]
+    return TypeCounts(type=OTHER_TYPES, **row.asDict())
 
 
 # -- the sample --------------------------------------------------------------------------------------------------------

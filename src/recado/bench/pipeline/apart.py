@@ -1,0 +1,86 @@
+"""The child process of a run: one Spark session, the parts that it is asked for, a line of JSON for each record.
+
+A JVM keeps its number of cores for life, so each number of cores has a process of its own. ``start`` is called in the
+parent, ``main`` in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from recado.bench.oracle import DisagreementError
+from recado.bench.pipeline.compare import compare
+from recado.bench.pipeline.data import Data
+from recado.bench.pipeline.growth import growth
+from recado.bench.pipeline.kernel import kernel
+from recado.bench.pipeline.plan import Part, Plan
+from recado.bench.pipeline.records import AnyRecord
+from recado.bench.pipeline.stage import Stage
+from recado.bench.pipeline.state import state
+from recado.bench.runner import ONE_THREAD
+from recado.pipeline.session import start_session
+
+DISAGREED = 3
+CONF = {
+    "spark.driver.memory": "4g",
+    # What HotSpot does not compile runs faster without whole-stage code; this is for the nested-loop join.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+_PARTS: dict[Part, Callable[[Stage], Iterator[AnyRecord]]] = {
+    "compare": compare,
+    "kernel": kernel,
+    "growth": growth,
+    "state": state,
+}
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What the child is to do."""
+
+    plan: Plan
+    folder: str
+
+
+def start(plan: Plan, folder: Path) -> Iterator[AnyRecord]:
+    """The records of a plan, from a process of its own, as they come."""
+    order = msgspec.json.encode(Order(plan, str(folder))).decode()
+    command = [sys.executable, "-m", "recado.bench.pipeline.apart", order]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | ONE_THREAD) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            yield msgspec.json.decode(line, type=AnyRecord)
+    if child.returncode == DISAGREED:
+        raise DisagreementError((folder / "disagreement").read_text())
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command[:3])
+
+
+def run_parts(stage: Stage) -> Iterator[AnyRecord]:
+    for part in stage.plan.parts:
+        yield from _PARTS[part](stage)
+
+
+def main(order: Order) -> int:
+    settings = CONF | {"spark.sql.files.minPartitionNum": str(4 * order.plan.cores)}
+    spark = start_session("recado-bench", f"local[{order.plan.cores}]", settings)
+    stage = Stage(spark, order.plan, Data(Path(order.folder), order.plan.block))
+    try:
+        for record in run_parts(stage):
+            sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+            sys.stdout.buffer.flush()
+    except DisagreementError as error:
+        (Path(order.folder) / "disagreement").write_text(str(error))
+        return DISAGREED
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Order)))

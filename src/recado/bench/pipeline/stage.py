@@ -1,0 +1,37 @@
+"""Where the parts of a run take place: a Spark session, the plan and the data, which every part needs together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from recado.bench.pipeline.data import Data
+from recado.bench.pipeline.plan import Plan
+from recado.bench.pipeline.timing import rate_of, seconds_of
+from recado.bench.records import Rate
+from recado.bench.workloads import Workload
+
+Way = Callable[[DataFrame], DataFrame]
+"""From events to pairs of an event and a subscription."""
+
+
+class Stage(NamedTuple):
+    spark: SparkSession
+    plan: Plan
+    data: Data
+
+    def seconds(self, workload: Workload, way: Way, count: int) -> float:
+        """How long it takes to match so many events."""
+        return seconds_of(way(self.data.events(self.spark, workload, count)))
+
+    def rate(self, workload: Workload, way: Way, first: int, seconds: float) -> tuple[int, Rate]:
+        """How many events fill about ``seconds``, and their rate; ``first`` is the number to begin with."""
+        return rate_of(
+            lambda count: self.seconds(workload, way, count),
+            first,
+            seconds,
+            self.plan.runs,
+            lambda count: self.data.fit(workload, count),
+        )
