@@ -21,7 +21,7 @@ START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 
 
 def event(number):
-    """An event of six attributes, about 170 bytes of JSON."""
+    """An event of six attributes, about 140 bytes of JSON."""
     attributes = {"room": f"r-{number % 50}", "level": number % 1000, "ok": number % 7 != 0, "value": number * 0.25}
     return Event(f"e-{number}", "reading", f"/sensor/{number % 20}", START + timedelta(seconds=number), attributes)
 

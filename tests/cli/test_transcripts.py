@@ -11,6 +11,8 @@ import re
 import runpy
 import shlex
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,8 @@ def typed_blocks(page):
 def run_examples(block, monkeypatch):
     for path, arguments in EXAMPLE.findall(block):
         monkeypatch.setattr(sys, "argv", [path, *shlex.split(arguments)])
-        runpy.run_path(str(ROOT / path), run_name="__main__")
+        with redirect_stdout(StringIO()):
+            runpy.run_path(str(ROOT / path), run_name="__main__")
 
 
 def pattern(shown):

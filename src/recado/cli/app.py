@@ -33,7 +33,7 @@ app = verb("recado", help=_HELP, version=__version__)
 app.command("recado.cli.demo:app", name="demo", help="Match the sample that Recado ships and show the result.")
 app.command("recado.cli.match:app", name="match", help="Match a file of events against a file of subscriptions.")
 app.command("recado.cli.filter:app", name="filter", help="Check, explain and compare filters.")
-app.command("recado.cli.pipeline.app:app", name="pipeline", help="Match and analyse on Spark: many subscriptions, many events.")
+app.command("recado.cli.pipeline.app:app", name="pipeline", help="Match and analyse on Spark.")
 app.command("recado.cli.bench:app", name="bench", help="Measure the matching engines on your machine.")
 
 

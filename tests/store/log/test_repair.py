@@ -164,9 +164,37 @@ def test_an_older_copy_of_the_tail_or_the_manifest_is_refused(log, tmp_path):
     shutil.copy(older / MANIFEST, log / MANIFEST)
     with pytest.raises(LogError, match=r"does not have the position 50, .* the manifest is an older copy"):
         EventLog.open(log)
-    assert (log / "segments" / f"{50:020}-{70:020}.parquet").exists()
-    repair(log)
+    result = repair(log)
+    assert (result.rebuilt_manifest, result.replaced_tail, result.lost, result.end) == (True, False, (), 70)
     shutil.copy(older / TAIL, log / TAIL)
+    with pytest.raises(LogError, match="ends at position 65, but there is a later one, 69"):
+        EventLog.open(log)
+    result = repair(log)
+    assert (result.rebuilt_manifest, result.replaced_tail, result.lost, result.end) == (False, True, (), 70)
+    goes_on(log, 70)
+    assert contents(log) == dict(enumerate(events(0, 72)))
+
+
+def test_a_segment_that_no_manifest_names_is_kept_if_the_tail_is_gone(log):
+    """A crash between the file and the manifest, and then the tail is lost as well."""
+    before = (log / MANIFEST).read_bytes()
+    with EventLog.open(log, SMALL, Ticking()) as writer:
+        writer.seal(force=True)
+    (log / MANIFEST).write_bytes(before)
+    (log / TAIL).unlink()
+    assert repair(log).lost == ()
+    goes_on(log, 65)
+    assert contents(log) == dict(enumerate(events(0, 67)))
+
+
+def test_a_segment_that_is_missing_stays_in_the_manifest(log):
+    segment = LogReader(log).segments()[0]
+    raw = segment.path.read_bytes()
+    segment.path.unlink()
+    (log / TAIL).write_bytes(b"")
+    assert repair(log, end=65).lost[0].first == 50
+    segment.path.write_bytes(raw)  # from a backup
+    assert positions(log, 0, 50) == list(range(50))
 
 
 def test_a_tail_of_another_log_is_refused(log, tmp_path):

@@ -1,7 +1,7 @@
-"""A manifest from the segments themselves, for a log whose own is damaged or gone.
+"""A manifest from the segments themselves, for a log whose own is damaged, gone, or an older copy.
 
-Every segment says in its footer which positions it has. The previous manifest, if that can be read, still knows the
-digests of older files. Files that overlap (a crash can leave a segment that was sealed again with other bounds) are
+Every segment says in its footer which positions it has. The manifest there is, or else the previous one, still knows
+the digests of older files. Files that overlap (a crash can leave a segment that was sealed again with other bounds) are
 taken from the oldest position on, the longest first; what is then covered twice is left out. Positions that no file has
 are lost ranges.
 """
@@ -18,25 +18,24 @@ from recado.store.log.segments import UNREADABLE, SegmentFile, Statistics, file_
 NO_SEGMENT = "no segment has these positions"
 
 
-def rebuild(folder: Path, log: str | None) -> Manifest:
-    """The manifest that the files in the folder call for; ``log`` is the identity of the tail, if that can be read."""
-    previous = _previous(folder)
-    known = {entry.file: entry for entry in previous.segments} if previous else {}
-    found: list[SegmentEntry] = []
-    names = set() if log is None else {log}
+def rebuild(folder: Path, current: Manifest | None, log: str | None) -> Manifest:
+    """The manifest that the files in the folder call for.
+
+    ``current`` is the manifest there is, if that can be read: then all it names is kept. ``log`` is the identity of the
+    tail, if that can be read.
+    """
+    previous = current or _previous(folder)
+    known = previous.segments if previous else ()
+    found = [entry for entry in known if current or (folder / SEGMENTS / entry.file).exists()]
+    names = {log, previous.log if previous else None} - {None}
     for path in sorted((folder / SEGMENTS).glob("*.parquet")):
-        if path.name in known:
-            found.append(known[path.name])
-            continue
-        described = _described(path)
+        described = None if path.name in {entry.file for entry in known} else _described(path)
         if described is not None:
             found.append(described[0])
             names.add(described[1])
-    if previous:
-        names.add(previous.log)
     if len(names) != 1:
         raise LogError(f"the manifest of {folder} cannot be rebuilt: {_why_not(names)}")
-    return _joined(names.pop(), found, previous)
+    return _joined(str(names.pop()), found, previous)
 
 
 def _previous(folder: Path) -> Manifest | None:
@@ -47,10 +46,12 @@ def _previous(folder: Path) -> Manifest | None:
         return None
 
 
-def _why_not(names: set[str]) -> str:
+def _why_not(names: set[str | None]) -> str:
     if not names:
         return "no segment, tail or previous manifest of a log can be read"
-    return f"its files belong to different logs ({', '.join(sorted(names))}); take away those that are foreign"
+    return (
+        f"its files belong to different logs ({', '.join(sorted(map(str, names)))}); take away those that are foreign"
+    )
 
 
 def _described(path: Path) -> tuple[SegmentEntry, str] | None:

@@ -1,6 +1,6 @@
 """Repair: make a damaged log writable again, without destroying anything that might still be read.
 
-- A manifest that is damaged or gone is rebuilt (``recado.store.log.rebuild``).
+- A manifest that is damaged, gone or older than the segments is rebuilt (``recado.store.log.rebuild``).
 - A tail that is damaged is sealed as far as it can be read. The positions that cannot are written into the manifest as
   lost, so every later reader is told; the tail's files are set aside in the folder ``damaged``, and a new tail goes on.
 - A damaged segment stays as it is: reading gives its intact row groups and reports the others.
@@ -66,10 +66,7 @@ class _Repair:
         self.aside: Path | None = None
 
     def run(self, end: int | None) -> Repaired:
-        try:
-            manifest, rebuilt = manifests.load(self.folder), False
-        except LogError:
-            manifest, rebuilt = self.rebuilt(), True
+        manifest, rebuilt = self.manifest()
         known = self.end_of_good_tail(manifest)
         if known is not None and (end is None or end <= known):
             return Repaired(rebuilt, False, manifest.lost, known)
@@ -81,8 +78,19 @@ class _Repair:
         files.sync_folder(self.folder)
         return Repaired(rebuilt, True, manifest.lost, manifest.sealed)
 
-    def rebuilt(self) -> Manifest:
-        """A manifest from what is there, stored; files that it does not name are set aside."""
+    def manifest(self) -> tuple[Manifest, bool]:
+        """The manifest, and whether it was rebuilt: also if the tail does not fit it, since segments may be unnamed."""
+        try:
+            current = manifests.load(self.folder)
+        except LogError:
+            return self.rebuilt(None), True
+        if self.end_of_good_tail(current) is not None:
+            return current, False
+        manifest = self.rebuilt(current)
+        return manifest, manifest != current
+
+    def rebuilt(self, current: Manifest | None) -> Manifest:
+        """A manifest from what is there, stored; segments that it does not name are set aside."""
         log, first = None, None
         try:
             with self.tail() as tail:
@@ -93,16 +101,18 @@ class _Repair:
             raise
         except LogError:  # a damaged tail is looked at later
             pass
-        manifest = rebuild(self.folder, log)
-        if first is not None and first > manifest.sealed:
+        manifest = rebuild(self.folder, current, log)
+        if current is None and first is not None and first > manifest.sealed:
             begins = not manifest.segments and not manifest.lost  # a log whose older segments may all have expired
             manifest = _moved(manifest, first) if begins else _reaching(manifest, first)
         named = {entry.file for entry in manifest.segments}
         for path in sorted((self.folder / SEGMENTS).glob("*.parquet")):
             if path.name not in named:
                 self.set_aside(path)
-        self.set_aside(self.folder / manifests.MANIFEST)
-        manifests.store(self.folder, manifest, before=None)
+        if manifest != current:
+            if current is None:
+                self.set_aside(self.folder / manifests.MANIFEST)
+            manifests.store(self.folder, manifest, before=current)
         return manifest
 
     def end_of_good_tail(self, manifest: Manifest) -> int | None:
