@@ -15,6 +15,7 @@ import os
 import shutil
 import statistics
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -25,10 +26,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
+from recado.delivery.policy import satisfied
 from recado.pipeline.constraints import constrain
+from recado.pipeline.constraints.judge import read_rule
 from recado.pipeline.session import start_session
 
-FIVE_MINUTES = 300_000_000
 TEXT = '[{"kind":"frequency","amount":5,"unit":"minutes"}]'
 HEADINGS = (
     "way",
@@ -40,7 +42,15 @@ HEADINGS = (
     "state keys",
     "state on disk",
 )
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT = pa.timestamp("us", "UTC")
+
+
+def allowed(time, last):
+    """The same policy for all, on microseconds."""
+    now = EPOCH + timedelta(microseconds=time)
+    before = None if last is None else EPOCH + timedelta(microseconds=last)
+    return satisfied(read_rule(TEXT, "UTC").constraints, now, now, before, True)
 
 
 class OneKeyRows(StatefulProcessor):
@@ -54,7 +64,7 @@ class OneKeyRows(StatefulProcessor):
         last, wanted = stored[0] if stored else None, []
         for row in sorted(rows, key=lambda row: (row.event_time, row.event_id)):
             time = int(row.event_time.timestamp() * 1_000_000)
-            if last is None or time - last >= FIVE_MINUTES:
+            if allowed(time, last):
                 last = time
                 wanted.append(row)
         self.state.update((last,))
@@ -72,7 +82,7 @@ class OneKeyPandas(OneKeyRows):
         last, wanted = stored[0] if stored else None, []
         frame = pd.concat(list(rows)).sort_values(["event_time", "event_id"])
         for row, time in enumerate(micros(frame)):
-            if last is None or time - last >= FIVE_MINUTES:
+            if allowed(time, last):
                 last = time
                 wanted.append(row)
         self.state.update((last,))
@@ -93,7 +103,7 @@ class BucketRows(StatefulProcessor):
         last, wanted = self.load(), []
         for row in sorted(rows, key=lambda row: (row.event_time, row.event_id)):
             time = int(row.event_time.timestamp() * 1_000_000)
-            if time - last.get(row.subscription_id, -(2**60)) >= FIVE_MINUTES:
+            if allowed(time, last.get(row.subscription_id)):
                 last[row.subscription_id] = time
                 wanted.append(row)
         self.state.update((msgspec.msgpack.encode(last),))
@@ -110,7 +120,7 @@ class BucketPandas(BucketRows):
         last, wanted = self.load(), []
         frame = pd.concat(list(rows)).sort_values(["event_time", "event_id"])
         for row, (time, subscription) in enumerate(zip(micros(frame), frame.subscription_id, strict=True)):
-            if time - last.get(subscription, -(2**60)) >= FIVE_MINUTES:
+            if allowed(time, last.get(subscription)):
                 last[subscription] = time
                 wanted.append(row)
         self.state.update((msgspec.msgpack.encode(last),))
@@ -147,7 +157,7 @@ WAYS = {
 }
 
 
-def write_input(folder, keys, rows, batches):
+def write_input(folder, keys, rows, batches, event):
     rng = np.random.default_rng(1)
     folder.mkdir()
     for batch in range(batches):
@@ -163,6 +173,11 @@ def write_input(folder, keys, rows, batches):
                 "constraints": [TEXT] * rows,
             }
         )
+        if event:
+            numbers = [rng.random(rows) for _ in range(6)]
+            words = [pa.array([f"{name}-{row % 97}" for row in range(rows)]) for name in ("type", "stock")]
+            names = ["type", "stock", *(f"value{number}" for number in range(6))]
+            table = table.append_column("event", pa.StructArray.from_arrays([*words, *numbers], names))
         for half in range(2):
             path = folder / f"{batch}-{half}.parquet"
             pq.write_table(table.slice(half * rows // 2, rows // 2), path)
@@ -215,12 +230,13 @@ def main():
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--buckets", nargs="+", type=int, default=[256])
+    parser.add_argument("--event", action="store_true", help="let the rows carry their event, a struct of eight")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     spark = start_session(master=f"local[{options.cores}]", conf={"spark.sql.shuffle.partitions": str(options.cores)})
     scratch = Path(tempfile.mkdtemp(prefix="recado-bench-"))
     try:
-        write_input(scratch / "in", options.keys, options.rows, options.batches)
+        write_input(scratch / "in", options.keys, options.rows, options.batches, options.event)
         print(f"{options.keys:,} subscriptions, micro-batches of {options.rows:,} notifications, {options.cores} cores")
         print(f"| {' | '.join(HEADINGS)} |")
         print("|---|---:|---:|---:|---:|---:|---:|---:|")

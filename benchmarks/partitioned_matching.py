@@ -3,9 +3,10 @@
     python benchmarks/partitioned_matching.py --sizes 100000,1000000 --partitions 8
 
 Subscriptions and events are drawn once and lie in Parquet. Each way gets a Spark application of its own, so that its
-workers hold nothing else: it matches a few events to open what it needs, then all of them, with the result thrown away;
+workers hold nothing else: it matches some of the events to open what it needs, then all of them, with the result thrown away;
 then /proc tells what its Python workers hold. "own" is memory that a worker has for itself, "mapped" also counts the
-files it has mapped, which all workers of a host share.
+files it has mapped, which all workers of a host share. "cpu s" are processor seconds of the driver, the JVM and all
+workers together; unlike the clock, they tell the same on a busy machine.
 """
 
 import argparse
@@ -13,11 +14,14 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import Observation
+from pyspark.sql.functions import count, lit
 
 from recado.bench.workloads.stock import Stock
 from recado.bench.workloads.wide import Wide
@@ -30,7 +34,8 @@ from recado.pipeline.subscriptions import read_subscriptions
 
 WORKLOADS = {"stock": Stock, "wide": Wide}
 CHUNK = 25_000
-COLUMNS = ("subscriptions", "way", "build s", "files MB", "mapped MB", "own MB", "visits", "events/s", "notifications")
+COLUMNS = ("subscriptions", "way", "build cpu s", "files MB", "mapped MB", "own MB", "visits", "events/s")
+COLUMNS += ("events/cpu s", "notifications")
 
 
 def main():
@@ -60,24 +65,28 @@ def compare(workload, asked, folder):
     write_events(workload, asked.events, folder / "events.parquet")
     for way in (single, partitioned):
         with application(asked) as spark:
-            rows = spark.read.parquet(str(folder / "subscriptions"))
-            started = time.perf_counter()
-            files, run, visits = way(rows, folder, asked)
-            build = time.perf_counter() - started
+            before = processor_seconds()
+            files, run, visits = way(spark.read.parquet(str(folder / "subscriptions")), folder, asked)
+            build = processor_seconds() - before
         with application(asked) as spark:
             events = spark.read.parquet(str(folder / "events.parquet"))
-            warm = run(events.limit(2_000))
-            warm.write.format("noop").mode("overwrite").save()
-            started = time.perf_counter()
-            run(events).write.format("noop").mode("overwrite").save()
-            seconds = time.perf_counter() - started
+            throw_away(run(events.sample(fraction=0.02, seed=1)))
+            before, started = processor_seconds(), time.perf_counter()
+            rows = throw_away(run(events))
+            seconds, processor = time.perf_counter() - started, processor_seconds() - before
             mapped, own = worker_memory()
-            count = run(events).count()
         size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file()) / 1e6
         shutil.rmtree(files)
         title = f"{workload.name} {workload.size:,}"
-        rate = asked.events / seconds
-        print_row((title, way.__name__, build, size, mapped, own, visits, rate, count))
+        rates = (asked.events / seconds, asked.events / processor)
+        print_row((title, way.__name__, build, size, mapped, own, visits, *rates, rows))
+
+
+def throw_away(found):
+    """Run the job for nothing but its number of rows."""
+    seen = Observation()
+    found.observe(seen, count(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return seen.get["rows"]
 
 
 def print_row(values):
@@ -155,28 +164,38 @@ class application:  # noqa: N801  # a context manager
         self.spark.stop()
 
 
-def worker_memory():
-    """Megabytes of the largest Python worker below this process: mapped and own together, and its own."""
+def below():
+    """The processes that this one started, and those that they started."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(OSError):
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    sizes = [memory_of(pid) for pid in parents if is_worker(pid, parents)]
-    return max((size[0] for size in sizes), default=0), max((size[1] for size in sizes), default=0)
+    return [pid for pid in parents if pid != os.getpid() and _descends(pid, parents)]
 
 
-def is_worker(pid, parents):
-    try:
-        if b"pyspark" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return False
-    except OSError:
-        return False
-    above = pid
-    while above in parents and above != os.getpid():
-        above = parents[above]
-    return above == os.getpid() and pid != os.getpid()
+def _descends(pid, parents):
+    while pid in parents and pid != os.getpid():
+        pid = parents[pid]
+    return pid == os.getpid()
+
+
+def processor_seconds():
+    """What this process, the JVM and the Python workers have used so far, those that ended included."""
+    ticks = 0
+    for pid in [os.getpid(), *below()]:
+        with suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def worker_memory():
+    """Megabytes of the largest Python worker: all that it has mapped, and what it has for itself."""
+    sizes = []
+    for pid in below():
+        with suppress(OSError):
+            if b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                sizes.append(memory_of(pid))
+    return max(size[0] for size in sizes), max(size[1] for size in sizes)
 
 
 def memory_of(pid):

@@ -143,7 +143,8 @@ def pipeline(
     status = console(stderr=True).status("starting Spark") if people else nullcontext()
     try:
         with status as spinner:
-            for record in run_plan((quick_plan if quick else full_plan)(part), spinner.update if spinner else str):
+            announce = spinner.update if spinner else (lambda step: None)
+            for record in run_plan((quick_plan if quick else full_plan)(part), announce):
                 records.append(record)
                 if not people:
                     write_json(record)

@@ -34,7 +34,7 @@ def run_on_spark(out: Path, subscriptions: int = SUBSCRIPTIONS, events: int = EV
     """Run it, show it, and return its figures. ``out`` is replaced."""
     from recado.cli.output import plural
 
-    screen = console()
+    screen, out = console(), out.absolute()
     shutil.rmtree(out, ignore_errors=True)
     screen.print(
         f"Now on Spark: {plural(subscriptions, 'subscription')} and {plural(events, 'event')} of a made-up exchange",

@@ -40,7 +40,7 @@ def run_match(
 
     ``subscriptions`` is the path of a published set, of a partitioned one, or of a file with a subscription a row.
     """
-    target, rejected = Path(out), Path(f"{out}-rejected")
+    target, rejected = Path(out).absolute(), Path(f"{out}-rejected").absolute()
     if target.exists() and not overwrite:
         raise PipelineError(f"{target} is there already; overwriting has to be asked for")
     with tempfile.TemporaryDirectory(prefix="recado-partitions-") as scratch:
@@ -64,8 +64,8 @@ def run_match(
         **counts,
         "seconds": round(seconds, 3),
         "events_per_second": round(counts["events"] / seconds, 1),
-        "out": str(target),
-        **({"rejected_rows": str(rejected)} if counts["rejected"] else {}),
+        "out": str(out),
+        **({"rejected_rows": f"{out}-rejected"} if counts["rejected"] else {}),
     }
 
 

@@ -39,6 +39,7 @@ class Source(NamedTuple):
 
 def read_events(spark: SparkSession, path: str, format: Format = "auto") -> Source:
     """All events at a path."""
+    path = located(path)
     kind = _need_path(path) if format == "auto" else format
     with user_errors():
         match kind:
@@ -54,6 +55,7 @@ def read_events(spark: SparkSession, path: str, format: Format = "auto") -> Sour
 
 def follow_events(spark: SparkSession, path: str, format: Format = "auto", most: int | None = None) -> Source:
     """The events at a path and all that will come; ``most`` files, or rows of a log, in one micro-batch."""
+    path = located(path)
     kind = _need_path(path) if format == "auto" else format
     if kind == "log":
         register(spark)
@@ -74,9 +76,15 @@ def follow_events(spark: SparkSession, path: str, format: Format = "auto", most:
 
 def read_subscriptions_at(spark: SparkSession, path: str) -> DataFrame:
     """A DataFrame with a subscription in each row."""
+    path = located(path)
     kind = _need_path(path)
     with user_errors():
         return spark.read.parquet(path) if kind == "parquet" else _lines(spark.read.text(path))
+
+
+def located(path: str) -> str:
+    """The path as a Spark that was started elsewhere understands it; an address stays as it is."""
+    return path if ":/" in path else str(Path(path).absolute())
 
 
 def elements(files: DataFrame) -> DataFrame:

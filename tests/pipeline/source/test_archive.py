@@ -1,11 +1,15 @@
 """``read_log``: two readers, one extent."""
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 from recado.pipeline.errors import PipelineError, user_errors
 from recado.pipeline.source import archive, read_log
 from recado.store.log import LogError, LogReader, Segment
-from recado.store.log.manifest import load
+from recado.store.log.manifest import Lost, load
 
 
 def positions(table):
@@ -35,6 +39,23 @@ def test_damaged_segments_are_found_and_the_rest_of_them_is_read(spark, logs):
         read_log(spark, path, verify=True).count()
 
 
+def test_a_flipped_bit_is_never_read_as_another_value(spark, logs):
+    path = logs.make(logs.sales(100), sealed=100, segment_rows=100)
+    segment = LogReader(path).segments()[0].path
+    good = segment.read_bytes()
+    expected = sorted(row["event"] for row in logs.rows(path))
+    pages = pq.ParquetFile(segment).metadata.row_group(0).column(6)  # of the column event
+    for offset in (150, 300, 450):
+        content = bytearray(good)
+        content[pages.data_page_offset + offset] ^= 1
+        segment.write_bytes(content)
+        try:
+            got = sorted(row["event"] for row in read_log(spark, path).select("event").collect())
+        except PySparkException:
+            continue
+        assert got == expected
+
+
 def test_an_empty_log_and_a_missing_one(spark, logs):
     assert read_log(spark, logs.make(), verify=True).collect() == []
     with pytest.raises(LogError, match="there is no event log in"):
@@ -57,10 +78,6 @@ def test_ranges_that_segments_leave(logs):
 
 
 def test_segments_with_positions_given_up_are_left_to_our_reader(logs):
-    import msgspec
-
-    from recado.store.log.manifest import Lost
-
     path = logs.make(logs.sales(30), sealed=30)
     manifest = msgspec.structs.replace(load(path), lost=(Lost(12, 14, "gone"),))
     assert [(segment.first, segment.end) for segment in archive._whole(manifest, path)] == [(0, 10), (20, 30)]
@@ -68,8 +85,6 @@ def test_segments_with_positions_given_up_are_left_to_our_reader(logs):
 
 
 def test_digests_are_checked_file_by_file(logs):
-    import pyarrow as pa
-
     path = logs.make(logs.sales(30), sealed=30)
     logs.damage(path, 0)
     LogReader(path).segments()[1].path.unlink()

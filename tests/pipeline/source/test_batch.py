@@ -92,8 +92,8 @@ def drawn(strategy, count):
 
 
 def test_a_pushed_predicate_keeps_what_spark_keeps(spark, logs):
-    path = logs.make(drawn(strategies.events(), 120), sealed=80, segment_rows=40)
-    tested = drawn(predicates(), 150)
+    path = logs.make(drawn(strategies.events(), 80), sealed=60, segment_rows=30)
+    tested = drawn(predicates(), 120)
     table = spark.read.format("recado").schema(SCHEMA).load(str(path))
     rows = table.select("position", *(as_column(one).alias(f"p{n}") for n, one in enumerate(tested))).collect()
     source = RecadoSource({"path": str(path), "pushDown": "true"})

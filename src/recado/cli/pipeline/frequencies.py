@@ -56,7 +56,9 @@ def frequencies(
     """
     with session(spark, quiet) as running:
         from recado.pipeline.frequencies import run_frequencies
+        from recado.pipeline.readers import located
 
-        summary = run_frequencies(running, [corpus, *more], out, language=language, text_field=text_field)
+        places = [located(path) for path in (corpus, *more)]
+        summary = run_frequencies(running, places, out.absolute(), language=language, text_field=text_field)
     summarise({"job": "frequencies", **summary}, json)
     return 0

@@ -76,9 +76,7 @@ def how_judged(summary: Summary) -> str:
     if summary["mergeable"]["is"] == AT_LEAST:
         words += " Mergers of filters with alternatives or text patterns were looked for among some filters only, so ≥."
     if summary["routing"]["depth_is"] == AT_LEAST:
-        words += (
-            " Depth, the longest chain of filters that cover one another, is what was seen in part of the set, so ≥."
-        )
+        words += " Depth is what was seen in part of the set, so ≥."
     return f'<p class="note">{words}</p>'
 
 
@@ -89,7 +87,7 @@ def covering(summary: Summary) -> str:
     text = (
         f"A broker that forwards every subscription keeps {count(routing['simple'])} entries for a neighbour. One that "
         f"forwards equal filters once keeps {count(routing['identity'])}, and one that forwards only what nothing else "
-        f"covers keeps {about}{count(routing['covering'])}: {percent(saved)} fewer than the first."
+        f"covers keeps {about}{count(routing['covering'])}: {escape(percent(saved))} fewer than the first."
     )
     depth = (
         f"A distinct filter has {decimal(routing['coverers_mean'])} filters that cover it on average, and the longest "
@@ -112,8 +110,8 @@ def super_nodes(summary: Summary) -> str:
         f"<p>A super node has {decimal(figures['children_mean'])} children on average, and "
         f"{count(figures['children_most'])} at most, to whom it passes every event along. Popularity is {skew}: the "
         f"Zipf law that fits best has the exponent <b>{zipf:.2f}</b> (0 is even).</p></div>\n"
-        "<p>The curve is the number of subscriptions of each filter, the most popular first; a straight line is a Zipf "
-        "law. Below it, the filters that most subscriptions share.</p>"
+        "<p>The curve is the number of subscriptions of each filter, the most popular first; the straight line is the "
+        "Zipf law that fits best. Below it, the filters that most subscriptions share.</p>"
     )
 
 
@@ -134,18 +132,20 @@ def attributes(summary: Summary) -> str:
 
 def selectivity(summary: Summary) -> str:
     matches = summary["matches_an_event"]
+    share = escape(percent(summary["selectivity"] or 0))
     return (
         f"<p>An event matches {decimal(matches['mean'] or 0)} of {count(summary['subscriptions'])} subscriptions on "
-        f"average ({percent(summary['selectivity'] or 0)}), half of the events {count(matches['median'] or 0)} or "
+        f"average ({share}), half of the events {count(matches['median'] or 0)} or "
         f"fewer, and the most popular one {count(matches['most'] or 0)}. {count(summary['unwanted_events'] or 0)} of "
         f"{count(summary['events'])} events match nothing: those are what filtering near the publisher would save.</p>"
     )
 
 
 def reached(summary: Summary) -> str:
+    share = escape(percent(summary["reached_share"]))
     return (
         f"<p>{count(summary['notifications'])} notifications went to {count(summary['reached_subscriptions'])} "
-        f"subscriptions, {percent(summary['reached_share'])} of all. A subscription that takes a large share of them "
+        f"subscriptions, {share} of all. A subscription that takes a large share of them "
         "is one whose queue fills first.</p>"
     )
 

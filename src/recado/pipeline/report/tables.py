@@ -36,7 +36,11 @@ def decimal(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    return f"{value:.0%}" if value in {0, 1} else f"{value:.1%}" if abs(value) >= 0.001 else f"{value:.2g}"
+    if value in {0, 1}:
+        return f"{value:.0%}"
+    if value < 0.0001:
+        return "< 0.01%"
+    return f"{value:.1%}" if value >= 0.001 else f"{value:.2%}"
 
 
 def text(name: str) -> Column:
@@ -49,7 +53,7 @@ def code(heading: str, name: str) -> Column:
 
 
 def number(heading: str, name: str, form: Callable[[float], str] = count) -> Column:
-    return Column(heading, lambda row: "–" if row[name] is None else form(row[name]))
+    return Column(heading, lambda row: "–" if row[name] is None else escape(form(row[name])))
 
 
 def estimated(heading: str, name: str) -> Column:
@@ -59,7 +63,7 @@ def estimated(heading: str, name: str) -> Column:
 
 def worth(share: float, margin: float, kind: str) -> str:
     mark = f' <span class="mark">± {margin:.1%}</span>' if margin >= 0.0005 and kind == SAMPLE else ""
-    return ("≥ " if kind == AT_LEAST and share < 1 else "") + percent(share) + mark
+    return ("≥ " if kind == AT_LEAST and share < 1 else "") + escape(percent(share)) + mark
 
 
 FILTERS = (
@@ -92,8 +96,8 @@ SELECTIVITY = (
     number("median", "median"),
     number("99%", "p99"),
     number("most", "most"),
-    number("matched by none", "none"),
-    number("share of subscriptions", "share", percent),
+    number("matched none", "none"),
+    number("share", "share", percent),
 )
 REJECTED = (
     Column("reason", lambda row: f'<code class="lines">{escape(row["reason"])}</code>', number=False),

@@ -5,8 +5,10 @@ it likes; what was not sealed then is a range of positions, which ``LogReader`` 
 is read. So every position of that one extent is there exactly once, also if the log is written, or sealed, in between.
 A segment that retention removes in between is missed by Spark with an error, not in silence.
 
-Spark checks the checksums of Parquet's pages. ``verify`` checks the digest of whole files too, in parallel, and gives
-the files that fail to our reader, which reads what is intact and tells of the rest by position.
+Spark is told to check the checksums of Parquet's pages, which it does not by itself: of single bits flipped in the pages
+of a segment, it would read half as other values. ``verify`` checks the digest of whole files too, headers and footer
+included, in parallel, and gives the files that fail to our reader, which reads what is intact and tells of the rest by
+position.
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ def _rest(first: int, end: int, segments: Sequence[Segment]) -> list[LogRange]:
 
 
 def _sealed(spark: SparkSession, segments: Sequence[Segment], damage: Damaged) -> DataFrame:
-    sealed = spark.read.schema(LOG_COLUMNS).parquet(*(_literal(segment.path) for segment in segments))
+    reader = spark.read.schema(LOG_COLUMNS).option("parquet.page.verify-checksum.enabled", "true")
+    sealed = reader.parquet(*(_literal(segment.path) for segment in segments))
     return sealed.withColumn(DAMAGE.name, lit(None).cast(DAMAGE.dataType)) if damage == "rows" else sealed
 
 

@@ -1,0 +1,173 @@
+"""Every part of the pipeline's benchmark on a real session, with a handful of events: what it counts must be right."""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import pytest
+from msgspec.structs import replace
+
+from recado.bench.oracle import DisagreementError, naive_answers
+from recado.bench.pipeline import kernel as kernel_part
+from recado.bench.pipeline.apart import run_parts, start
+from recado.bench.pipeline.compare import check, compare, ways
+from recado.bench.pipeline.data import START_MICROS, Data
+from recado.bench.pipeline.growth import growth
+from recado.bench.pipeline.kernel import Bare, kernel, read_batches, run_bare
+from recado.bench.pipeline.plan import Plan, StatePlan
+from recado.bench.pipeline.records import (
+    HASH_JOIN,
+    LOOP_JOIN,
+    RECADO,
+    RULES,
+    Growth,
+    Kernel,
+    Loading,
+    Side,
+    State,
+    Step,
+)
+from recado.bench.pipeline.stage import Stage
+from recado.bench.pipeline.state import micro_batch, state
+from recado.bench.records import Rate
+from recado.bench.workloads import Mix, Stock, to_events
+from recado.delivery.policy import satisfied
+from recado.delivery.reading import decode_constraints
+
+PLAN = Plan(
+    cores=2,
+    seconds=0.0,
+    runs=1,
+    block=400,
+    sample_events=4,
+    compare_sizes=(60,),
+    keyed_size=60,
+    kernel_size=300,
+    kernel_seconds=0.0,
+    growth_sizes=(200, 400),
+    growth_events=(100, 800),
+    state=StatePlan(keys=40, batches=2, rows_per_key=3),
+)
+
+
+@pytest.fixture
+def stage(spark, tmp_path):
+    return Stage(spark, PLAN, Data(tmp_path, PLAN.block))
+
+
+def records(part, kind):
+    return [record for record in part if isinstance(record, kind)]
+
+
+def test_all_sides_find_what_the_naive_matcher_finds(stage):
+    workload = Mix(size=300)
+    batch = workload.events(PLAN.block)
+    expected = {
+        (f"e{number}", id)
+        for number, ids in enumerate(naive_answers(workload.subscriptions(), to_events(batch.slice(0, 60))))
+        for id in ids
+    }
+    assert len(expected) > 5
+    events = stage.data.events(stage.spark, workload, 60)
+    for name, way in ways(stage, workload).items():
+        rows = way(events).select("event_id", "subscription_id").collect()
+        assert len(rows) == len(expected), name
+        assert {tuple(row) for row in rows} == expected, name
+
+
+def test_sides_are_checked_and_timed(stage):
+    sides = records(compare(stage), Side)
+    assert [(side.workload, side.side) for side in sides] == [
+        ("mix", RECADO),
+        ("mix", LOOP_JOIN),
+        ("mix", RULES),
+        ("stock", RECADO),
+        ("stock", HASH_JOIN),
+        ("stock", RULES),
+    ]
+    assert all(side.checked > 0 and side.rate.best > 0 for side in sides)
+
+
+def test_a_side_that_finds_something_else_ends_the_run(stage):
+    workload = Stock(size=60)
+    ours = ways(stage, workload)[RECADO]
+    with pytest.raises(DisagreementError, match=r"stock 60 on Spark: not all sides .* nothing: 0 pairs, digest 0"):
+        check(stage, workload, {RECADO: ours, "nothing": lambda events: ours(events).limit(0)})
+
+
+def test_the_matcher_without_spark_makes_the_same_notifications(stage, monkeypatch):
+    asked = []
+
+    def in_processes(count, *where):
+        asked.append(count)
+        return [Bare(Rate(3.0, 3.0), Rate(2.0, 2.0), run_bare(*where).notifications_per_event)] * count
+
+    monkeypatch.setattr(kernel_part, "_in_processes", in_processes)
+    found = records(kernel(stage), Kernel)
+    assert [record.workload for record in found] == ["stock", "wide"]
+    assert asked == [1, 2, 1, 2]
+    assert found[0].together == Rate(4.0, 4.0)
+    assert found[0].share == found[0].spark.best / 4
+    workload = Stock(size=300)
+    answers = naive_answers(workload.subscriptions(), to_events(workload.events(PLAN.block)))
+    assert found[0].notifications_per_event == sum(map(len, answers)) / PLAN.block
+
+
+def test_only_what_filters_name_is_read(stage):
+    folder = stage.data.event_folder(Stock(size=10), 100)
+    batches = read_batches(str(folder), {"Price"}, 64)
+    assert [batch.num_rows for batch in batches] == [64, 36]
+    assert batches[0].schema.names == ["id", "time", "Price"]
+
+
+def test_growth_counts_tasks_and_loads(stage):
+    found = list(growth(stage))
+    points = records(found, Growth)
+    assert [(point.subscriptions, point.events) for point in points] == [(200, 100), (200, 800), (400, 100), (400, 800)]
+    (loading,) = records(found, Loading)
+    assert loading.sets == 2
+    assert 1 <= loading.most_loads <= 2
+    assert loading.loads <= 2 * loading.workers
+    assert loading.tasks > loading.loads
+    assert loading.mapped_bytes >= loading.mapped_once_bytes > 0
+    assert loading.private_bytes > 0
+
+
+def test_state_delivers_what_the_policy_delivers(stage):
+    (found,) = records(state(stage), State)
+    plan = PLAN.state
+    assert found.notifications == plan.keys * plan.rows_per_key * plan.batches
+    assert found.delivered == delivered_by_policy(plan)
+    assert found.rate > 0
+    assert found.state_rows > 0
+    assert found.disk_bytes > 0
+
+
+def delivered_by_policy(plan):
+    rows = [row for number in range(plan.batches) for row in micro_batch(plan, number).to_pylist()]
+    last, count = defaultdict(lambda: None), 0
+    for row in sorted(rows, key=lambda row: row["event_time"]):
+        now, id = row["event_time"], row["subscription_id"]
+        if satisfied(decode_constraints(row["constraints"]), now, now, last[id], True):
+            last[id], count = now, count + 1
+    return count
+
+
+def test_a_micro_batch_is_a_minute_for_every_key():
+    rows = micro_batch(StatePlan(keys=5, rows_per_key=2), 3).to_pylist()
+    begin = datetime.fromtimestamp(START_MICROS / 1e6, UTC) + timedelta(minutes=3)
+    assert {row["event_time"] - begin < timedelta(minutes=1) for row in rows} == {True}
+    assert sorted(row["subscription_id"] for row in rows) == sorted(["s0", "s1", "s2", "s3", "s4"] * 2)
+    assert len({row["event_id"] for row in rows}) == 10
+
+
+def test_parts_run_in_the_order_of_the_plan(stage):
+    plan = replace(PLAN, parts=("state",))
+    first = next(iter(run_parts(stage._replace(plan=plan))))
+    assert first == Step("state: 40 keys")
+
+
+@pytest.mark.long
+def test_a_session_of_its_own_tells_what_it_does(tmp_path):
+    told = list(islice(start(replace(PLAN, parts=("kernel",), cores=1), tmp_path), 4))
+    assert [type(record) for record in told] == [Step, Step, Step, Kernel]
