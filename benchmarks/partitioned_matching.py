@@ -3,10 +3,10 @@
     python benchmarks/partitioned_matching.py --sizes 100000,1000000 --partitions 8
 
 Subscriptions and events are drawn once and lie in Parquet. Each way gets a Spark application of its own, so that its
-workers hold nothing else: it matches some of the events to open what it needs, then all of them, with the result thrown away;
-then /proc tells what its Python workers hold. "own" is memory that a worker has for itself, "mapped" also counts the
-files it has mapped, which all workers of a host share. "cpu s" are processor seconds of the driver, the JVM and all
-workers together; unlike the clock, they tell the same on a busy machine.
+workers hold nothing else: it matches some of the events to open what it needs, then all of them, with the result thrown
+away; then /proc tells what its Python workers hold. "own" is memory that a worker has for itself, "mapped" also counts
+the files it has mapped, which all workers of a host share. "cpu s" are processor seconds of the driver, the JVM and all
+workers together; unlike the clock, they tell nearly the same on a busy machine.
 """
 
 import argparse

@@ -117,4 +117,5 @@ def run_report_on(
         subscription_set = SubscriptionSet(scratch)
         subscription_set.publish(read_subscriptions(rows, strict=False))  # the report tells of the bad rows
         found = notifications(match(source.events, subscription_set, bad_rows="keep", **options))
-        return run_report(spark, rows, source.events, found, out, title, json=options.get("json"))
+        column = options.get("json") or options.get("variant")
+        return run_report(spark, rows, source.events, found, out, title, json=column)

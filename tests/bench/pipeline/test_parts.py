@@ -40,7 +40,7 @@ PLAN = Plan(
     runs=1,
     block=400,
     sample_events=4,
-    compare_sizes=(60,),
+    compare_sizes=(),
     keyed_size=60,
     kernel_size=300,
     kernel_seconds=0.0,
@@ -69,7 +69,9 @@ def test_all_sides_find_what_the_naive_matcher_finds(stage):
     }
     assert len(expected) > 5
     events = stage.data.events(stage.spark, workload, 60)
-    for name, way in ways(stage, workload).items():
+    sides = ways(stage, workload)
+    assert list(sides) == [RECADO, LOOP_JOIN, RULES]
+    for name, way in sides.items():
         rows = way(events).select("event_id", "subscription_id").collect()
         assert len(rows) == len(expected), name
         assert {tuple(row) for row in rows} == expected, name
@@ -77,14 +79,7 @@ def test_all_sides_find_what_the_naive_matcher_finds(stage):
 
 def test_sides_are_checked_and_timed(stage):
     sides = records(compare(stage), Side)
-    assert [(side.workload, side.side) for side in sides] == [
-        ("mix", RECADO),
-        ("mix", LOOP_JOIN),
-        ("mix", RULES),
-        ("stock", RECADO),
-        ("stock", HASH_JOIN),
-        ("stock", RULES),
-    ]
+    assert [(side.workload, side.side) for side in sides] == [("stock", RECADO), ("stock", HASH_JOIN), ("stock", RULES)]
     assert all(side.checked > 0 and side.rate.best > 0 for side in sides)
 
 
@@ -147,7 +142,7 @@ def delivered_by_policy(plan):
     rows = [row for number in range(plan.batches) for row in micro_batch(plan, number).to_pylist()]
     last, count = defaultdict(lambda: None), 0
     for row in sorted(rows, key=lambda row: row["event_time"]):
-        now, id = row["event_time"], row["subscription_id"]
+        now, id = row["event_time"].astimezone(UTC), row["subscription_id"]
         if satisfied(decode_constraints(row["constraints"]), now, now, last[id], True):
             last[id], count = now, count + 1
     return count

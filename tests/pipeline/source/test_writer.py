@@ -43,10 +43,15 @@ def test_a_job_appends_in_the_order_of_its_partitions_and_leaves_no_files(logs):
 
 def test_an_aborted_job_appends_nothing_and_leaves_no_files(logs):
     path = logs.make(logs.sales(1))
-    writer = writer_of(path)
-    writer.abort([writer.write(batches("1")), None])
+    writer, other = writer_of(path), writer_of(path)
+    kept = other.write(batches("2"))
+    done, _killed = writer.write(batches("1")), writer.write(batches("3"))
+    writer.abort([done, None])
     assert ids(logs, path) == ["e-0"]
-    assert staged_files(path) == []
+    assert [str(file) for file in staged_files(path)] == [kept.path]
+    stream = writer_of(path, streaming=True)
+    stream.abort([stream.write(batches("4"))], 1)
+    assert [str(file) for file in staged_files(path)] == [kept.path]
 
 
 def test_a_task_that_fails_removes_its_file(logs):
@@ -137,7 +142,6 @@ def test_a_table_is_written_and_read_back(spark, logs):
     with pytest.raises(PipelineError, match="a log is only ever appended to"), user_errors():
         table.write.format("recado").mode("overwrite").save(str(path))
     assert len(logs.rows(path)) == 6
-    assert staged_files(path) == []
 
 
 def test_a_stream_from_log_to_log_repeats_a_micro_batch_with_the_same_ids(spark, logs):

@@ -5,10 +5,9 @@ it likes; what was not sealed then is a range of positions, which ``LogReader`` 
 is read. So every position of that one extent is there exactly once, also if the log is written, or sealed, in between.
 A segment that retention removes in between is missed by Spark with an error, not in silence.
 
-Spark is told to check the checksums of Parquet's pages, which it does not by itself: of single bits flipped in the pages
-of a segment, it would read half as other values. ``verify`` checks the digest of whole files too, headers and footer
-included, in parallel, and gives the files that fail to our reader, which reads what is intact and tells of the rest by
-position.
+Spark is told to check the checksums of Parquet's pages, which it does not by itself: of single bits flipped in pages it
+would read half as other values. ``verify`` checks the digest of whole files too, headers and footer included, in
+parallel, and gives the files that fail to our reader, which reads what is intact and tells of the rest by position.
 """
 
 from __future__ import annotations

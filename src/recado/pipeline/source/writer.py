@@ -50,11 +50,12 @@ class Writer:
     def __init__(self, options: Options, schema: StructType) -> None:
         check_written(schema)
         self._options = options
+        self._job = uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        folder = Path(self._options.path) / "staging"
+        folder = staging(self._options)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{uuid4().hex}.jsonl"
+        path = folder / f"{self._job}-{uuid4().hex}.jsonl"
         try:
             return _stage(path, events_of(iterator))
         except BaseException:
@@ -70,10 +71,12 @@ class BatchWriter(Writer, DataSourceArrowWriter):
 
     def abort(self, messages: Told) -> None:
         discard(staged(messages))
+        for path in staging(self._options).glob(f"{self._job}-*"):  # of tasks that were killed
+            path.unlink(missing_ok=True)
 
 
 class StreamWriter(Writer, DataSourceStreamArrowWriter):
-    """The same for each micro-batch."""
+    """The same for each micro-batch. Spark makes another one to commit, so it knows its tasks by what they told."""
 
     def commit(self, messages: Told, batchId: int) -> None:  # noqa: N803  # Spark's name
         files = staged(messages)
@@ -84,6 +87,10 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):
 
     def abort(self, messages: Told, batchId: int) -> None:  # noqa: N803  # Spark's name
         discard(staged(messages))
+
+
+def staging(options: Options) -> Path:
+    return Path(options.path) / "staging"
 
 
 def staged(messages: Told) -> list[Staged]:
@@ -102,7 +109,7 @@ def append(options: Options, files: Sequence[Staged]) -> None:
             log.append(chunk)
         log.seal()
     discard(files)
-    _sweep(Path(options.path) / "staging")
+    _sweep(staging(options))
 
 
 def discard(files: Sequence[Staged]) -> None:
