@@ -99,6 +99,15 @@ def test_names_with_dots_spaces_and_quotes(spark, tmp_path):
     assert pairs(match(frame, subscription_set)) == [("e", "odd")]
 
 
+def test_decimals_compare_as_their_literals_do(spark, tmp_path):
+    subscription_set = SubscriptionSet(tmp_path)
+    subscription_set.publish(
+        [Subscription("exact", parse("Price == 24.9")), Subscription("low", parse("Price < 24.9"))]
+    )
+    frame = spark.sql("select 'e' as id, cast(24.90 as decimal(24, 2)) as Price")
+    assert pairs(match(frame, subscription_set)) == [("e", "exact")]
+
+
 def test_what_has_expired_is_not_notified(spark, tmp_path):
     subscription_set = SubscriptionSet(tmp_path)
     now = datetime.now(UTC)

@@ -84,13 +84,13 @@ def some_subscriptions(count: int) -> Iterator[Subscription]:
 
 def some_events(spark: SparkSession, count: int) -> DataFrame:
     """Quotes, drawn by Spark from the row number alone, so that they are the same ones every time."""
-    draw = "pmod(xxhash64(id, {}), 1000000) / 1000000.0"
+    draw = "pmod(xxhash64(id, {}), 1000000) / 1e6D"
     return spark.range(count).selectExpr(
         "concat('e-', id) AS id",
         "'quote' AS type",
         "timestamp_micros(1794700800000000 + id * 10000) AS time",
         f"concat('S', lpad(cast(floor({SYMBOLS} * pow({draw.format(1)}, 3)) AS string), 3, '0')) AS Stock",
-        f"round(100 * {draw.format(2)}, 2) AS Price",
+        f"round(100D * {draw.format(2)}, 2) AS Price",
         f"cast(10000 * {draw.format(3)} AS bigint) AS Volume",
     )
 

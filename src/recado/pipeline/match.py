@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType, VariantType
+from pyspark.sql.types import DecimalType, StringType, StructField, StructType, TimestampType, VariantType
 
 from recado.pipeline import worker
 from recado.pipeline.errors import PipelineError
@@ -149,8 +149,8 @@ def event_form(
             kind = "CloudEvents" if cloudevents else "events in typed columns"
             raise PipelineError(f"{kind} need a column {name!r}; there are: {', '.join(events.columns)}")
     if cloudevents:
-        return _without_variants(events), EventForm("cloudevents")
-    return _without_variants(events), EventForm("columns")
+        return _plain_columns(events), EventForm("cloudevents")
+    return _plain_columns(events), EventForm("columns")
 
 
 def travelling(events: DataFrame, form: EventForm) -> tuple[DataFrame, EventForm]:
@@ -187,12 +187,17 @@ def _need_column(events: DataFrame, name: str, kind: type, what: str) -> None:
         raise PipelineError(f"column {name!r} has the type {found.simpleString()}; {what} was expected")
 
 
-def _without_variants(events: DataFrame) -> DataFrame:
-    """Arrow has no VARIANT; as JSON text it is data of a CloudEvent, or an attribute like any other text."""
+def _plain_columns(events: DataFrame) -> DataFrame:
+    """Decimals become the nearest float, as their literals in filters do; VARIANT, which Arrow lacks, its JSON text."""
+    plain = []
     for field in events.schema:
+        column = F.col(quoted(field.name))
         if isinstance(field.dataType, VariantType):
-            events = events.withColumn(field.name, F.to_json(quoted(field.name)))
-    return events
+            column = F.to_json(column).alias(field.name)
+        elif isinstance(field.dataType, DecimalType):
+            column = column.cast("double").alias(field.name)
+        plain.append(column)
+    return events.select(*plain)
 
 
 def _needed(events: DataFrame, version: Version) -> list[Column]:
