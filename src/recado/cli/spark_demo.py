@@ -72,10 +72,10 @@ def some_subscriptions(count: int) -> Iterator[Subscription]:
     drawn = random.Random(SEED)
     for number in range(count):
         symbol = int(SYMBOLS * drawn.random() ** 3)
-        low = drawn.randrange(0, 95)
+        low, width = drawn.randrange(0, 9_980), drawn.randrange(5, 25)
         parts: list[Any] = [
             Compare("Stock", "==", f"S{symbol:03d}"),
-            Between("Price", low, low + drawn.randrange(1, 6)),
+            Between("Price", low / 100, (low + width) / 100),
         ]
         if drawn.random() < 0.3:
             parts.append(Compare("Volume", ">=", drawn.randrange(0, 10) * 1000))
