@@ -94,6 +94,12 @@ def test_select_by_name():
     assert len(runner.select(quick_plan(), ())) == len(list(quick_plan()))
 
 
+def test_select_by_title():
+    (case,) = runner.select(full_plan(), (), "1 match in 10,000")
+    assert case.workload.title == "wide 1,000,000, 1 match in 10,000"
+    assert runner.select(full_plan(), ("mix",), "1 match in 10,000") == []
+
+
 def test_a_run_in_a_process_of_its_own_streams_records_and_ends_with_targets(monkeypatch):
     announced = []
     case = tiny("mix", Mix(size=60))

@@ -121,7 +121,7 @@ def test_the_page_has_the_command_the_machine_and_all_tables():
     assert page.startswith("```\nrecado bench matching\n```\n\nA processor, 2 cores (one used), 8 GB")
     for title in ("Engines", "Peers in the same run", "Growth at equal matches", "Changes, snapshots", "Targets"):
         assert f"### {title}" in page
-    assert "| mix 10,000 | 7 | 30,000 | 40,000 | 400,000 | 10 | 3,000 | 10 | 1.5 | 100 |" in page
+    assert "| mix 10,000 | 7 | 30,000 | 40,000 | 400,000 | 10 | 10 | 3,000 | 10 | 1.5 | 100 |" in page
     assert "not \\| installed" in page
     assert "| one insert, median / 99% | 50 / 200 us |" in page
 

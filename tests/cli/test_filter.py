@@ -68,6 +68,7 @@ def test_explain_says_it_in_words(recado):
         assert words in run.out
     assert "names: Price, a, b, c, type" in run.out
     assert "the index decides it in compiled code" in run.out
+    assert "the index finds it by the value of type" in run.out
 
 
 def test_explain_with_an_event_that_matches(recado):
@@ -92,6 +93,21 @@ def test_explain_in_json(recado):
     assert record["matches"] is True
     part = {"says": "Price is less than 25", "holds": False, "met": "Price = 30"}
     assert record["explanation"] == {"says": "not", "holds": True, "parts": [part]}
+    assert record["access"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "access"),
+    [
+        ('a == 1 or b prefix "xyz"', "finds it by the value of a or the beginning of b", ["value", "beginning"]),
+        ("not a == 1", "compares every event with it", None),
+        ("a == 1 and false", "never looks at it", []),
+    ],
+)
+def test_explain_names_the_access_path(recado, text, line, access):
+    assert f"the index {line}" in recado("filter", "explain", text, terminal=True).out
+    (record,) = recado("filter", "explain", text).records
+    assert (record["access"] and [path["by"] for path in record["access"]]) == access
 
 
 def test_explain_a_filter_that_nothing_can_match(recado):

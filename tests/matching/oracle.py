@@ -17,6 +17,7 @@ from recado.matching.index import Index
 from recado.matching.instructions import ACCESS, LAST
 from recado.matching.naive import NaiveMatcher
 from recado.matching.program import Compiler, Program
+from recado.matching.unaligned import PADDING
 from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription
@@ -63,7 +64,7 @@ class View:
             elif self.codes[number] != NAN and kind_of(value) is not Kind.BOOL:
                 column = 0 if kind_of(value) is Kind.NUMBER else 2
                 self.numbers[number, column : column + 2] = down, up
-        self.data = np.frombuffer(data + b"\0", np.uint8)
+        self.data = np.frombuffer(data + bytes(PADDING), np.uint8)
 
 
 class Compiled:
@@ -73,7 +74,7 @@ class Compiled:
         self.dictionary = Dictionary()
         self.program: Program = Compiler(self.dictionary).compile(filter)
         self.words = np.array(self.program.words, np.int64)
-        self._forms = self.words, self.words.view(np.float64), self.words.view(np.int32), self.words.view(np.uint8)
+        self._forms = self.words, self.words.view(np.float64), self.words.view(np.int32)
 
     def run(self, view: Mapping[str, Value]) -> int:
         """FAILS, HOLDS or UNSURE."""

@@ -20,7 +20,6 @@ from recado.matching.arrow import (
     is_text,
     normal,
     row_views,
-    to_numpy,
 )
 from recado.model.limits import LIMITS
 
@@ -155,13 +154,6 @@ def test_what_counts_as_a_list():
     inner = pa.int8()
     assert all(map(is_list, [pa.list_(inner), pa.large_list(inner), pa.list_(inner, 3)]))
     assert not any(map(is_list, [inner, pa.list_view(inner), pa.map_(inner, inner), pa.struct([("a", inner)])]))
-
-
-def test_numbers_of_a_column_with_nulls():
-    assert to_numpy(pa.array([1, None, 3], pa.int64()), -1).tolist() == [1, -1, 3]
-    assert to_numpy(pa.array([1, 2], pa.int64()), -1).dtype == np.int64
-    assert np.isnan(to_numpy(pa.array([None, 1.5]), math.nan)).tolist() == [True, False]
-    assert to_numpy(pa.array([], pa.int64()), 0).tolist() == []
 
 
 # -- instants

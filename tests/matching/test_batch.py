@@ -298,6 +298,32 @@ def test_lists_in_batches_larger_than_a_chunk():
     assert pairs.events.tolist() == [0, CHUNK - 1, CHUNK]
 
 
+REPETITIVE = ["abababab", "ab" * 40, "ba", "", "xx", "aababa" * 9, None, "bababab"]
+REPEATED = [
+    Text("x", op, piece, fold)
+    for op in ("contains", "like")
+    for piece in ("ba", "*abab*", "*aba?a*", "ABAB")
+    for fold in (False, True)
+]
+REPEATED += [And((piece, Text("x", "suffix", "ab"))) for piece in REPEATED] + [Or((REPEATED[0], REPEATED[2]))]
+
+
+@pytest.mark.parametrize("room", [1, 3, 1 << 18])
+def test_text_that_leads_to_a_list_many_times_is_found_once(monkeypatch, room):
+    """Also where the room for pairs ends in the middle of a string."""
+    monkeypatch.setattr("recado.matching.index.TEXT_PAIRS", room)
+    check(REPEATED, pa.RecordBatch.from_pydict({"x": REPETITIVE, "y": REPETITIVE[::-1]}))
+
+
+def test_pieces_of_text_that_share_a_key():
+    """These two begin with different letters and have one hash: each finds the other and must refuse it."""
+    pieces = ["wmcciwey", "grlaowib"]
+    asked = [Text(name, "prefix", piece + more) for name in ("x", "y") for piece in pieces for more in ("", "a")]
+    values = [piece + more for piece in pieces for more in ("", "a", "ab", "b")]
+    found = check(asked, pa.RecordBatch.from_pydict({"x": values, "y": values[::-1]}))
+    assert [len(ids) for ids in found] == [2, 4, 4, 2, 2, 4, 4, 2]
+
+
 def test_empty_batches():
     index, _ = engines(about("x"))
     for kind in (pa.int64(), pa.string(), pa.list_(pa.int8()), pa.timestamp("ns"), pa.bool_(), pa.null()):

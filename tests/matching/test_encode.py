@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from matching.oracle import events_of
 from recado.matching.arrow import normal
+from recado.matching.cells import Lookup
 from recado.matching.dictionary import ABSENT, NAN, Dictionary
-from recado.matching.encode import Encoder, bracket_integers, encode_scalar
+from recado.matching.encode import Encoder, encode_scalar
 from recado.matching.instructions import bracket
 from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.event import expansions
@@ -194,10 +195,11 @@ def test_nan_and_absence_have_codes_of_their_own():
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.sampled_from([i for i in INTEGERS if i < 2**63]), max_size=20))
 @settings(max_examples=200)
 def test_floats_around_many_integers(values):
-    downs, ups = np.empty(len(values)), np.empty(len(values))
-    exact = bracket_integers(np.array(values, np.int64), downs, ups)
+    codes, downs, ups = Lookup({}, np.int64, 1).of_integers(pa.array(values, pa.int64()))
+    exact = downs is ups
+    assert codes.tolist() == [1] * len(values)
     assert list(zip(downs.tolist(), ups.tolist(), strict=True)) == [bracket(value) for value in values]
-    assert bool(exact) == all(float(value) == value for value in values)
+    assert exact == all(float(value) == value for value in values)
 
 
 @pytest.mark.parametrize("value", [1, 2**53 + 1, 2**64 - 1, 1.5, T, T.astimezone(timezone(timedelta(hours=5)))])

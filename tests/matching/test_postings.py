@@ -176,6 +176,12 @@ def test_a_fragment_has_the_same_key_wherever_it_stands(piece, before, attribute
     assert key(attribute, part, piece, before) == key(attribute, part, piece) != 0
 
 
+def test_two_pieces_with_one_hash_still_differ_by_attribute_and_part():
+    assert key(7, 0, b"wmcciwey") == key(7, 0, b"grlaowib")
+    assert key(7, 0, b"wmcciwey") != key(7, 1, b"grlaowib")
+    assert key(7, 0, b"wmcciwey") != key(6, 0, b"grlaowib")
+
+
 def test_keys_tell_attributes_parts_and_pieces_apart():
     pieces = [bytes([a, b]) for a in range(97, 117) for b in range(97, 117)] + [b"a", b"abc", b"abcdefgh"]
     keys = [key(attribute, part, piece) for attribute in (0, 1, 4096) for part in range(6) for piece in pieces]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import random
 import struct
+import subprocess
+import sys
 from datetime import UTC, datetime
 from hashlib import blake2b
 
@@ -225,3 +229,22 @@ def test_random_damage_of_a_large_snapshot():
         except SnapshotError:
             continue
         assert len(loaded) == len(index)
+
+
+def test_drafts_of_processes_that_were_killed_are_removed(tmp_path):
+    """Only of processes on this machine that are gone, and only those of the same name."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    here = platform.node()
+    stale = tmp_path / f"index.{here}.{gone.pid}.1.tmp"
+    others = [f"index.{here}.{os.getpid()}.1.tmp", f"other.{here}.{gone.pid}.1.tmp", f"index.elsewhere-{here}.7.1.tmp"]
+    others += [f"index.{here}.x.1.tmp", f"index.{here}.{gone.pid}.1"]
+    for path in (stale, *map(tmp_path.joinpath, others)):
+        path.write_bytes(b"draft")
+    Index().save(tmp_path / "index")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "index"])
+
+
+def test_saving_to_a_folder_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(SnapshotError, match="cannot be written: No such file"):
+        Index().save(tmp_path / "nowhere" / "index")

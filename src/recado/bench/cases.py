@@ -59,9 +59,9 @@ def full_plan() -> Iterator[Case]:
     yield Case(name="stock", workload=Stock(size=MILLION), extras=("updates", "snapshot", "load"), naive_events=2)
     yield Case(name="mix", workload=Mix(size=10_000), peers=(*BITSETS, *JOINS, *ONE_BY_ONE), naive_events=10)
     yield Case(name="mix", workload=Mix(size=100_000), peers=(*BITSETS, *JOINS), batch_events=16_384)
-    for share, words, events in ((1e-6, 100, 8_192), (1e-4, 20, 8_192), (1e-3, 4, 1_024)):
+    for share, words in ((1e-6, 100), (1e-4, 20), (1e-3, 4)):
         workload = Wide(size=MILLION, share=share, words=words)
-        yield Case(name="wide", workload=workload, naive_events=1, batch_events=events, batch_size=1_024)
+        yield Case(name="wide", workload=workload, naive_events=1, batch_events=8_192)
     yield Case(name="text", workload=TextMatch(size=100_000), peers=("python function",), batch_events=8_192)
     yield Case(name="boolean", workload=Boolean(size=10_000), peers=ONE_BY_ONE, naive_events=5)
     yield Case(name="boolean", workload=Boolean(size=100_000), batch_events=16_384)

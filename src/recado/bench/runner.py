@@ -76,9 +76,9 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def select(cases: Iterable[Case], names: Sequence[str]) -> list[Case]:
-    """The cases of the named workloads, or all of them."""
-    return [case for case in cases if not names or case.name in names]
+def select(cases: Iterable[Case], names: Sequence[str], text: str = "") -> list[Case]:
+    """The cases of the named workloads, or of all, whose title has this text."""
+    return [case for case in cases if (not names or case.name in names) and text in case.workload.title]
 
 
 def install_peers() -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from recado.cli.output import complain, console, for_people, write_json
+from recado.cli.verb import BAD_INPUT
 
 if TYPE_CHECKING:
     from recado.bench.pipeline.records import AnyRecord as PipelineRecord
@@ -27,6 +28,7 @@ def matching(
     json: bool = False,
     quick: bool = False,
     workload: Annotated[tuple[WorkloadName, ...], Parameter(consume_multiple=True, negative="")] = (),
+    case: str = "",
     peers: Annotated[bool, Parameter(negative="")] = False,
     markdown: Path | None = None,
 ) -> int:
@@ -38,6 +40,7 @@ def matching(
     Examples:
       recado bench matching --quick
       recado bench matching --workload mix boolean --peers
+      recado bench matching --case "1 match in 10,000"
       recado bench matching --json > results.ndjson
 
     Parameters
@@ -48,6 +51,8 @@ def matching(
         Smaller sizes and shorter runs.
     workload
         Only these workloads.
+    case
+        Only the cases whose title, as the first column of the results has it, contains this text.
     peers
         Install the peers that are missing (Polars, DuckDB, rule-engine, CEL) from PyPI first.
     markdown
@@ -59,7 +64,10 @@ def matching(
 
     if peers and (message := install_peers()):
         complain(message)
-    cases = select(quick_plan() if quick else full_plan(), workload)
+    cases = select(quick_plan() if quick else full_plan(), workload, case)
+    if not cases:
+        complain(f"recado: no case has {case!r} in its title")
+        return BAD_INPUT
     settings = QUICK_SETTINGS if quick else FULL_SETTINGS
     people = for_people(json)
     records: list[AnyRecord] = []
@@ -77,7 +85,7 @@ def matching(
     if people:
         _show(records)
     if markdown:
-        _write_page(markdown, records, quick, workload)
+        _write_page(markdown, records, quick, workload, case)
     return 0
 
 
@@ -95,11 +103,12 @@ def _show(records: list[AnyRecord]) -> None:
         out.print(rich_table(grid))
 
 
-def _write_page(path: Path, records: list[AnyRecord], quick: bool, workloads: tuple[str, ...]) -> None:
+def _write_page(path: Path, records: list[AnyRecord], quick: bool, workloads: tuple[str, ...], case: str) -> None:
     from recado.bench.report import markdown
 
     words = ["recado", "bench", "matching", *(["--quick"] if quick else [])]
     words += ["--workload", *workloads] if workloads else []
+    words += ["--case", case] if case else []
     path.write_text(markdown(records, shlex.join(words)), encoding="utf-8")
 
 

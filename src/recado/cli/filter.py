@@ -95,6 +95,7 @@ def explain(filter: Source, /, *, event: str | None = None, syntax: Syntax = "au
             {
                 **_facts(parsed),
                 "compiled": _is_compiled(parsed),
+                "access": _access(parsed),
                 "explanation": _as_record(parsed, view),
                 **({} if truth is None else {"matches": truth}),
             }
@@ -224,6 +225,24 @@ def _is_compiled(filter: Filter) -> bool:
     return not Compiler(Dictionary()).compile(filter).is_opaque
 
 
+def _access(filter: Filter) -> list[dict[str, str]] | None:
+    """By what the index finds the filter; None if it compares every event with it."""
+    from recado.matching.paths import access_paths
+
+    paths = access_paths(filter)
+    return None if paths is None else [path._asdict() for path in paths]
+
+
+def _access_line(filter: Filter) -> str:
+    access = _access(filter)
+    if access is None:
+        return "the index compares every event with it: no part of it leads from an event to the filter"
+    if not access:
+        return "the index never looks at it: no event can match"
+    paths = [f"the {path['by']} of {path['name']}" for path in access]
+    return f"the index finds it by {' or '.join(paths)}"
+
+
 def _telling_view(filter: Filter, event: str) -> View:
     """The view of the event that matches, or else the first one: each array gives one element to a view."""
     views = list(expansions(read_event(event, default_id="event"), names_of(filter)))
@@ -254,6 +273,7 @@ def _print_explanation(filter: Filter, view: View | None) -> None:
     out.print(f"names: {names}   cost: {facts['cost']:,} of {LIMITS.filter_cost:,}", style="dim")
     compiled = "decides it in compiled code" if _is_compiled(filter) else "leaves a part of it to the plain evaluator"
     out.print(f"the index {compiled}", style="dim")
+    out.print(_access_line(filter), style="dim", markup=False)
     if facts["satisfiable"] is False:
         out.print("no event can match this filter", style="yellow")
     if view is not None:

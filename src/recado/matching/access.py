@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from recado.matching.jit import jit
+from recado.matching.jit import inner, jit
 from recado.matching.kernel import (
     ACCESS,
     ATTRIBUTE_MASK,
@@ -53,11 +53,11 @@ from recado.matching.postings import (
 PRESENCE, CONSTANTS, PRESENT, LENGTHS = 0, 1, 2, 3
 ATTRIBUTE_COLUMNS = 9
 BEGINNING, ENDING, MIDDLE = 0, 1, 2
-LONGEST_END, LONGEST_MIDDLE = 8, 4
+LONGEST_END, LONGEST_MIDDLE = 8, 5
 ALWAYS = 0  # the list of entries that every event must be verified against
 
 
-@jit
+@inner
 def probability(words, floats, ints, pc, attributes, hits, events, grids, bounds):
     """How likely an event makes this test an access path worth following: an estimate from what was seen."""
     word = words[pc]
@@ -89,16 +89,19 @@ def probability(words, floats, ints, pc, attributes, hits, events, grids, bounds
     return present
 
 
-@jit
+@inner
 def _equality(constant, attribute, attributes, hits, events):
     if events >= 256:
         return (hits[constant] + 1.0) / events
     return 1.0 / max(attributes[attribute, CONSTANTS], 100)
 
 
-@jit
+@inner
 def choose(words, floats, ints, pc, attributes, hits, events, grids, bounds):
-    """Move the most selective test of a conjunction to its front and mark it; nothing to mark if all are negated."""
+    """Mark the most selective test of a conjunction and move it to the front; nothing to mark if all are negated.
+
+    A test on text moves to the back instead: those that are led to it by a fragment mostly pass it.
+    """
     best, best_probability = -1, 1.5
     at = pc
     while True:
@@ -112,13 +115,15 @@ def choose(words, floats, ints, pc, attributes, hits, events, grids, bounds):
         at += instruction_words(word)
     if best < 0:
         return
-    if best != pc:
-        _rotate(words, pc, best)
-    words[pc] |= ACCESS
+    words[best] |= ACCESS
+    if PREFIX <= (words[best] & 63) < STR_GE:
+        _move_back(words, best)
+    elif best != pc:
+        _move_front(words, pc, best)
 
 
-@jit
-def _rotate(words, pc, best):
+@inner
+def _move_front(words, pc, best):
     """The instruction at ``best`` comes first; those before it move back. LAST stays with the last."""
     size = instruction_words(words[best])
     moved = words[best : best + size].copy()
@@ -133,7 +138,27 @@ def _rotate(words, pc, best):
     words[pc : pc + size] = moved
 
 
-@jit
+@inner
+def _move_back(words, best):
+    """The instruction at ``best`` comes last; those behind it move to the front. LAST stays with the last."""
+    size = instruction_words(words[best])
+    at = best + size
+    if words[best] & LAST:
+        return
+    moved = words[best:at].copy()
+    moved[0] |= LAST
+    while True:
+        word = words[at]
+        for i in range(at, at + instruction_words(word)):
+            words[i - size] = words[i]
+        words[at - size] &= ~LAST
+        at += instruction_words(word)
+        if word & LAST:
+            break
+    words[at - size : at] = moved
+
+
+@inner
 def begin(words, pc):
     """Where verification begins: behind an access path that its list implies; -1 if nothing is left to verify."""
     word = words[pc]
@@ -143,7 +168,7 @@ def begin(words, pc):
     return -1 if word & LAST else pc + instruction_words(word)
 
 
-@jit
+@inner
 def range_on(words, pc, grid):
     """The position of the bounds of a conjunction on the grid's attribute, or -1."""
     while True:
@@ -157,7 +182,7 @@ def range_on(words, pc, grid):
         pc += instruction_words(word)
 
 
-@jit
+@inner
 def targets(words, floats, ints, bytes_, pc, attributes, by_constant, lists, table, state, grids, bounds, out):
     """All lists that an entry belongs to, made where they do not exist, into ``out``.
 
@@ -165,7 +190,6 @@ def targets(words, floats, ints, bytes_, pc, attributes, by_constant, lists, tab
     """
     count = 0
     paths = 0
-    repeats = False
     at = pc
     single = not words[pc] & JUMPS
     if single and (words[pc] & 63) == NEVER and not words[pc] & NEGATED:
@@ -174,7 +198,6 @@ def targets(words, floats, ints, bytes_, pc, attributes, by_constant, lists, tab
         word = words[at]
         if word & ACCESS:
             paths += 1
-            repeats |= PREFIX <= (word & 63) < STR_GE
             count = _targets_of_test(
                 words, floats, ints, bytes_, pc if single else -1, at, attributes, by_constant, lists, table, state,
                 grids, bounds, out, count,
@@ -185,10 +208,10 @@ def targets(words, floats, ints, bytes_, pc, attributes, by_constant, lists, tab
     if paths == 0:
         out[0] = ALWAYS
         return 1
-    return -count if repeats or paths > 1 else count
+    return -count if paths > 1 else count
 
 
-@jit
+@inner
 def _targets_of_test(
     words, floats, ints, bytes_, conjunction, at, attributes, by_constant, lists, table, state, grids, bounds, out,
     count,
@@ -225,7 +248,7 @@ def _targets_of_test(
     return _cells(words, floats, conjunction, at, number, lists, table, state, grids, bounds, out, count)
 
 
-@jit
+@inner
 def _cells(words, floats, conjunction, at, number, lists, table, state, grids, bounds, out, count):
     """The list itself, or the children that hold the cells which the entry's range touches."""
     grid = lists[number, GRID]
@@ -261,7 +284,7 @@ def _cells(words, floats, conjunction, at, number, lists, table, state, grids, b
     return count + 1
 
 
-@jit
+@inner
 def fragment(op, bytes_, at, length, attribute):
     """Which piece of a text pattern to look for: (part, start, length); length 0 if there is none.
 
@@ -298,7 +321,7 @@ def fragment(op, bytes_, at, length, attribute):
     return folded + MIDDLE, best, size
 
 
-@jit
+@inner
 def _is_literal(bytes_, start, size):
     for i in range(start, start + size):
         if bytes_[i] >= QUESTION:
@@ -306,7 +329,7 @@ def _is_literal(bytes_, start, size):
     return True
 
 
-@jit
+@inner
 def _longest_run(bytes_, at, length):
     """The length of the longest literal run, at most LONGEST_MIDDLE."""
     longest, run = 0, 0
@@ -316,7 +339,7 @@ def _longest_run(bytes_, at, length):
     return min(longest, LONGEST_MIDDLE)
 
 
-@jit
+@inner
 def push_all(lists, postings, heads, state, numbers, first, count, pc, entry):
     """Append a posting to each list from ``first`` on; returns where it stopped for want of room, or ``count``."""
     for i in range(first, count):

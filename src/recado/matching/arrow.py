@@ -120,11 +120,6 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def to_numpy(array: pa.Array, null: float) -> np.ndarray[Any, Any]:
-    filled: np.ndarray[Any, Any] = array.fill_null(null).to_numpy(zero_copy_only=False)
-    return filled
-
-
 # -- rows
 
 

@@ -10,6 +10,8 @@ null is absent; list columns are arrays. With ``json_column`` each row of that c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -107,36 +109,31 @@ def _match_views(index: Index, views_of_events: Iterable[list[dict[str, Value]]]
     events = owners[rows]
     size = int(owners[-1]) + 1 if len(owners) else 0
     if len(views) > size:  # several views of one event may match
-        events, entries = _distinct(events, entries)
+        events, entries = index.distinct(events, entries, size)
     return _pairs(index, events, entries, size)
 
 
 def _run(index: Index, columns: Columns, view_of: Callable[[int], Mapping[str, Value]]) -> tuple[Array, Array]:
     """The matching (row, entry) pairs, each once, the uncertain ones decided."""
     rows, found = index.run_columns(columns)
-    flags = found & (REPEATS | UNCERTAIN)
-    if not flags.any():
+    if len(found) == 0 or found.max() < REPEATS:
         return rows, found.astype(np.int32)
     entries = (found & 0xFFFFFFFF).astype(np.int32)
     sure = found < UNCERTAIN
-    doubtful = sorted(set(zip(rows[~sure].tolist(), entries[~sure].tolist(), strict=True)))
-    views: dict[int, Mapping[str, Value]] = {}
-    decided = []
-    for row, entry in doubtful:
-        if row not in views:
-            views = {row: view_of(row)}
-        if evaluate(index.opaque_filter(entry), views[row]):
-            decided.append((row, entry))
-    more = np.array(decided, np.int32).reshape(-1, 2)
-    once = sure & (found & REPEATS == 0)
-    often = sure & ~once
-    repeated = _distinct(np.concatenate((rows[often], more[:, 0])), np.concatenate((entries[often], more[:, 1])))
-    return np.concatenate((rows[once], repeated[0])), np.concatenate((entries[once], repeated[1]))
+    if not sure.all():
+        doubtful = set(zip(rows[~sure].tolist(), entries[~sure].tolist(), strict=True))
+        decided = np.array(list(_decided(index, sorted(doubtful), view_of)), np.int32).reshape(-1, 2)
+        rows, entries = np.concatenate((rows[sure], decided[:, 0])), np.concatenate((entries[sure], decided[:, 1]))
+    return index.distinct(rows, entries, columns.size)
 
 
-def _distinct(events: Array, entries: Array) -> tuple[Array, Array]:
-    keys = np.unique(events.astype(np.int64) << 32 | entries.astype(np.int64))
-    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+def _decided(
+    index: Index, doubtful: list[tuple[int, int]], view_of: Callable[[int], Mapping[str, Value]]
+) -> Iterator[tuple[int, int]]:
+    """Those of the pairs that the evaluator accepts; pairs of one row stand together."""
+    for row, group in groupby(doubtful, key=itemgetter(0)):
+        view = view_of(row)
+        yield from (pair for pair in group if evaluate(index.opaque_filter(pair[1]), view))
 
 
 def _pairs(index: Index, events: Array, entries: Array, size: int) -> Pairs:

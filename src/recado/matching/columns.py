@@ -16,9 +16,9 @@ from recado.matching.access import ALWAYS, PRESENCE, PRESENT
 from recado.matching.dense import BLOCK, FEW, dense_conjunction, dense_tree, is_dense_test, is_dense_tree, passing
 from recado.matching.groups import collect_fragments, group_by_constant, group_by_list, segments_of
 from recado.matching.instructions import JUMPS
-from recado.matching.jit import jit, lean
-from recado.matching.kernel import FAILS, UNSURE
+from recado.matching.jit import jit, lean, lean_jit
 from recado.matching.postings import LENGTH, START
+from recado.matching.texts import FAILS, UNSURE
 from recado.matching.verify import CODE, TEXT, narrow, verify_at
 
 REPEATS, UNCERTAIN = 1 << 32, 1 << 33  # flags of a found entry
@@ -26,7 +26,7 @@ REPEATS, UNCERTAIN = 1 << 32, 1 << 33  # flags of a found entry
 
 @lean
 def scan_many(
-    begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, exact, starts, lengths, data, events,
+    begin, end, words, floats, ints, postings, rows, codes, downs, ups, exact, starts, lengths, data, events,
     first, last, work, g_codes, g_downs, g_ups, stamps, stamp, mask, mask_words, masks, waiting, found_events, found,
     count,
 ):  # fmt: skip
@@ -61,16 +61,12 @@ def scan_many(
             if left:
                 left = passing(mask, mask_words, many, events, first, work)
                 if pc >= 0:
-                    left = narrow(
-                        words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, left
-                    )
+                    left = narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, left)
         elif word & JUMPS:
             left = 0
             unsure = False
             for i in range(first, last):
-                result = verify_at(
-                    words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
-                )
+                result = verify_at(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, events[i])
                 work[left] = events[i]
                 left += result != FAILS
                 unsure |= result == UNSURE
@@ -78,7 +74,7 @@ def scan_many(
         else:
             for i in range(many):
                 work[i] = events[first + i]
-            left = narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, many)
+            left = narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, many)
         if left == 0:
             continue
         if entry < 0:
@@ -95,7 +91,7 @@ def scan_many(
 
 @lean
 def visit_lists(
-    numbers, ends, groups, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes, downs,
+    numbers, ends, groups, words, floats, ints, lists, postings, table, grids, bounds, rows, codes, downs,
     ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps, mask,
     mask_words, masks, waiting, found_events, found, count, counts,
 ):  # fmt: skip
@@ -125,7 +121,7 @@ def visit_lists(
                     counts[1] += 1
                     block = min(last, first + BLOCK)
                     count = scan_many(
-                        begin, end, words, floats, ints, bytes_, postings, rows, codes, downs, ups, exact, starts,
+                        begin, end, words, floats, ints, postings, rows, codes, downs, ups, exact, starts,
                         lengths, data, events, first, block, work, g_codes, g_downs, g_ups, stamps, counts[1], mask,
                         mask_words, masks, waiting, found_events, found, count,
                     )  # fmt: skip
@@ -140,7 +136,7 @@ def visit_lists(
                     left = 0
                     for i in range(first, last):
                         result = verify_at(
-                            words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
+                            words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
                         )
                         work[left] = events[i]
                         left += result != FAILS
@@ -150,7 +146,7 @@ def visit_lists(
                         work[i] = events[first + i]
                     if pc >= 0:
                         left = narrow(
-                            words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, left
+                            words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, left
                         )
                         if left < 0:
                             left = -left
@@ -162,12 +158,12 @@ def visit_lists(
     return count
 
 
-@lean
+@lean_jit
 def match_columns(
-    words, floats, ints, bytes_, lists, postings, table, grids, bounds, attributes, by_constant, hits, rows, codes,
-    downs, ups, exact, starts, lengths, data, size, tally, events, work, ranks, segments, touched, g_codes, g_downs,
-    g_ups, stamps, mask, mask_words, masks, waiting, pairs, at, list_tally, list_touched, list_events, found_events,
-    found, counts,
+    words, floats, ints, lists, postings, table, grids, bounds, attributes, by_constant, hits, rows, codes, downs, ups,
+    exact, starts, lengths, data, size, tally, events, work, ranks, segments, touched, g_codes, g_downs, g_ups, stamps,
+    mask, mask_words, masks, waiting, pairs, at, list_marks, list_tally, list_touched, list_events, found_events, found,
+    counts,
 ):  # fmt: skip
     """Match ``size`` events into pairs (event, entry with flags), in no order; returns how many there are.
 
@@ -179,7 +175,7 @@ def match_columns(
         events[event] = event
     touched[0, 0], touched[0, 1], tally[0] = 0, ALWAYS, size
     count = visit_lists(
-        touched, tally, 1, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes, downs, ups,
+        touched, tally, 1, words, floats, ints, lists, postings, table, grids, bounds, rows, codes, downs, ups,
         exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps, mask,
         mask_words, masks, waiting, found_events, found, count, counts,
     )  # fmt: skip
@@ -196,13 +192,13 @@ def match_columns(
         if attributes[attribute, PRESENCE] and present:
             touched[0, 0], touched[0, 1], tally[0] = 0, attributes[attribute, PRESENCE], present
             count = visit_lists(
-                touched, tally, 1, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes,
+                touched, tally, 1, words, floats, ints, lists, postings, table, grids, bounds, rows, codes,
                 downs, ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups,
                 stamps, mask, mask_words, masks, waiting, found_events, found, count, counts,
             )  # fmt: skip
         groups = group_by_constant(row, codes, size, by_constant, hits, tally, touched, events)
         count = visit_lists(
-            touched, tally, groups, words, floats, ints, bytes_, lists, postings, table, grids, bounds, rows, codes,
+            touched, tally, groups, words, floats, ints, lists, postings, table, grids, bounds, rows, codes,
             downs, ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps,
             mask, mask_words, masks, waiting, found_events, found, count, counts,
         )  # fmt: skip
@@ -212,16 +208,45 @@ def match_columns(
             at[0], at[1], at[2], at[3] = 0, 0, 1, 0
             while at[0] < size:
                 many = collect_fragments(
-                    attribute, folded, rows, starts, lengths, data, table, attributes, size, at, pairs
+                    attribute, folded, rows, starts, lengths, data, table, attributes, size, at, list_marks, pairs
                 )
                 groups = group_by_list(pairs, many, list_tally, list_touched, list_events)
                 count = visit_lists(
-                    list_touched, list_tally, groups, words, floats, ints, bytes_, lists, postings, table, grids,
+                    list_touched, list_tally, groups, words, floats, ints, lists, postings, table, grids,
                     bounds, rows, codes, downs, ups, exact, starts, lengths, data, list_events, work, ranks, segments,
                     g_codes, g_downs, g_ups, stamps, mask, mask_words, masks, waiting, found_events, found, count,
                     counts,
                 )  # fmt: skip
     return count
+
+
+@jit
+def distinct(events, entries, size, stamps, stamp):
+    """Pairs (event, entry) without repetitions, by event.
+
+    ``stamps`` tells for each entry the event that had it last, counted from ``stamp`` on; all are below that on entry.
+    """
+    ends = np.zeros(size + 1, np.int64)
+    for i in range(events.shape[0]):
+        ends[events[i]] += 1
+    first = 0
+    for event in range(size + 1):
+        first, ends[event] = first + ends[event], first
+    ordered = np.empty(events.shape[0], np.int32)
+    for i in range(events.shape[0]):
+        ordered[ends[events[i]]] = entries[i]
+        ends[events[i]] += 1
+    owners, kept = np.empty(events.shape[0], np.int32), 0
+    first = 0
+    for event in range(size):
+        for i in range(first, ends[event]):
+            entry = ordered[i]
+            if stamps[entry] != stamp + event:
+                stamps[entry] = stamp + event
+                ordered[kept], owners[kept] = entry, event
+                kept += 1
+        first = ends[event]
+    return owners[:kept], ordered[:kept]
 
 
 @jit
@@ -240,6 +265,7 @@ def sort_by_event(events, entries, members, blocks, size):
         if many == 1 and members[entry, 2] == 0:
             slots[top[event]] = at
         else:
-            slots[top[event] : top[event] + many] = blocks[at : at + many]
+            for k in range(many):
+                slots[top[event] + k] = blocks[at + k]
         top[event] += many
     return offsets, slots

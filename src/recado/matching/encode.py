@@ -1,8 +1,8 @@
 """Arrow columns, or plain events, as the columns that the batch kernel reads.
 
-An Arrow column is looked up as a whole: strings by their distinct values, integers and instants through a table or a
-binary search over the constants that filters ask for. What Arrow cannot hold as one typed column (arrays, mixed kinds,
-JSON) comes as a list of single-valued views and takes the slower way, value by value.
+An Arrow column is looked up as a whole (``recado.matching.cells``): strings by their distinct values, integers and
+instants through a table or a binary search over the constants that filters ask for. What Arrow cannot hold as one typed
+column (arrays, mixed kinds, JSON) comes as a list of single-valued views and takes the slower way, value by value.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recado.matching.arrow import is_text, to_numpy
+from recado.matching.arrow import is_text
+from recado.matching.cells import Lookup, spread, text_of, validity, values_of
 from recado.matching.dictionary import ABSENT, NAN, Dictionary, key_of
 from recado.matching.instructions import bracket
-from recado.matching.jit import jit
+from recado.matching.unaligned import PADDING
 from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, ROW_COLUMNS, TEXT
 from recado.model.values import Kind, Value, kind_of, microseconds
 
 Array = NDArray[Any]
-WIDEST_TABLE = 1 << 22
-EXACT = 1 << 53
 
 
 class Columns:
@@ -76,62 +75,8 @@ class Columns:
             self._is_exact,
             np.array(self._starts),
             np.array(self._lengths),
-            np.frombuffer(b"".join(self._data), np.uint8),
+            np.frombuffer(b"".join((*self._data, bytes(PADDING))), np.uint8),
         )
-
-
-@jit
-def table_lookup(values, first, table, other, out):
-    """Codes of integers by position in a table; ``other`` outside it."""
-    size = table.shape[0]
-    for i in range(values.shape[0]):
-        at = values[i] - first
-        out[i] = table[at] if 0 <= at < size else other
-
-
-@jit
-def bracket_integers(values, downs, ups):
-    """The floats around each integer; False if some integer lies between two."""
-    exact = True
-    for i in range(values.shape[0]):
-        nearest = np.float64(values[i])
-        downs[i] = ups[i] = nearest
-        if values[i] > EXACT or values[i] < -EXACT:
-            if nearest >= 9223372036854775808.0:
-                downs[i] = np.nextafter(nearest, 0.0)
-                exact = False
-            elif np.int64(nearest) > values[i]:
-                downs[i] = np.nextafter(nearest, -np.inf)
-                exact = False
-            elif np.int64(nearest) < values[i]:
-                ups[i] = np.nextafter(nearest, np.inf)
-                exact = False
-    return exact
-
-
-class _Lookup:
-    """Sorted constants of one attribute and kind, and their codes."""
-
-    def __init__(self, constants: Mapping[Any, int], dtype: type, other: int) -> None:
-        keys: Array = np.array(list(constants), dtype)
-        codes = np.array(list(constants.values()), np.int32)
-        order = np.argsort(keys)
-        self.keys, self.codes, self.other = keys[order], codes[order], other
-        self.table: Array | None = None
-        if dtype is np.int64 and len(keys):
-            width = int(self.keys[-1]) - int(self.keys[0]) + 1
-            if width <= WIDEST_TABLE:
-                self.table = np.full(width, other, np.int32)
-                self.table[self.keys - self.keys[0]] = self.codes
-
-    def codes_of(self, values: Array) -> Array:
-        out = np.full(len(values), self.other, np.int32)
-        if self.table is not None:
-            table_lookup(values, self.keys[0], self.table, int(self.other), out)
-        elif len(self.keys):
-            at = np.minimum(np.searchsorted(self.keys, values), len(self.keys) - 1)
-            np.copyto(out, self.codes[at], where=self.keys[at] == values)
-        return out
 
 
 class Encoder:
@@ -139,7 +84,7 @@ class Encoder:
 
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
-        self._lookups: dict[tuple[int, str], tuple[int, _Lookup]] = {}
+        self._lookups: dict[tuple[int, str], tuple[int, Lookup]] = {}
 
     def from_arrow(self, fields: Sequence[tuple[str, pa.Array]], size: int) -> Columns:
         """Columns of Arrow arrays in normal form (``recado.matching.arrow``), none of them a list."""
@@ -152,10 +97,8 @@ class Encoder:
 
     def _put(self, columns: Columns, name: str, attribute: int, array: pa.Array) -> None:
         kind = array.type
-        if pa.types.is_dictionary(kind):
+        if pa.types.is_dictionary(kind) or is_text(kind):
             self._put_strings(columns, name, attribute, array)
-        elif is_text(kind):
-            self._put_strings(columns, name, attribute, array.dictionary_encode())
         elif pa.types.is_boolean(kind):
             self._put_booleans(columns, attribute, array)
         elif pa.types.is_integer(kind):
@@ -165,72 +108,60 @@ class Encoder:
         elif pa.types.is_timestamp(kind):
             self._put_instants(columns, attribute, array)
 
-    def _put_strings(self, columns: Columns, name: str, attribute: int, array: pa.DictionaryArray) -> None:
-        distinct = array.dictionary.to_pylist()
+    def _put_strings(self, columns: Columns, name: str, attribute: int, array: pa.Array) -> None:
+        """Look up the distinct strings, then give every row what belongs to its string."""
+        bits, first = validity(array)
+        filled = array.drop_null() if array.null_count else array
+        if not pa.types.is_dictionary(array.type):
+            filled = filled.dictionary_encode()
+        indices = values_of(filled.indices.cast(pa.int32(), safe=False), np.int32)
+        distinct = filled.dictionary.to_pylist()
         get = self.dictionary.codes[attribute].get
         codes = np.array([ABSENT if value is None else get(value, Kind.STRING) for value in distinct], np.int32)
         if name in ("type", "source"):  # an empty envelope field is absent
             codes[[at for at, value in enumerate(distinct) if value == ""]] = ABSENT
-        codes = np.append(codes, np.int32(ABSENT))  # position -1 serves the nulls
-        indices = to_numpy(array.indices.cast(pa.int64()), -1)
-        columns.put_codes(attribute, codes[indices])
+        columns.put_codes(attribute, _spread(bits, first, indices, codes, ABSENT, columns.size))
         for which, wanted in ((TEXT, self.dictionary.wants_text), (FOLDED_TEXT, self.dictionary.wants_folded)):
             if wanted[attribute]:
-                fold = which == FOLDED_TEXT
-                pieces = [(value.casefold() if fold else value).encode() if value else b"" for value in distinct]
-                lengths = np.array([*map(len, pieces), 0], np.int64)
-                starts = np.cumsum(lengths) - lengths
+                strings = filled.dictionary
+                if which == FOLDED_TEXT:
+                    strings = pa.array([value and value.casefold() for value in distinct], pa.large_string())
+                starts, lengths, data = text_of(strings)
                 starts[codes == ABSENT] = -1
-                columns.put_texts(attribute, which, starts[indices], lengths[indices], b"".join(pieces))
+                starts = _spread(bits, first, indices, starts, -1, columns.size)
+                columns.put_texts(
+                    attribute, which, starts, _spread(bits, first, indices, lengths, 0, columns.size), data
+                )
 
     def _put_booleans(self, columns: Columns, attribute: int, array: pa.Array) -> None:
         get = self.dictionary.codes[attribute].get
-        codes = np.array([get(key_of(flag), Kind.BOOL) for flag in (False, True)] + [ABSENT], np.int32)
-        columns.put_codes(attribute, codes[to_numpy(array.cast(pa.int64()), -1)])
+        codes = np.array([get(key_of(flag), Kind.BOOL) for flag in (False, True)], np.int32)
+        bits, first = validity(array)
+        indices = values_of(array.drop_null().cast(pa.int32()), np.int32)
+        columns.put_codes(attribute, _spread(bits, first, indices, codes, ABSENT, columns.size))
 
     def _put_integers(self, columns: Columns, attribute: int, array: pa.Array) -> None:
         try:
-            values = to_numpy(array.cast(pa.int64()), 0)
+            array = array.cast(pa.int64())
         except pa.ArrowInvalid:  # unsigned, and too large for a signed one
             views = [{} if value is None else {"": value} for value in array.to_pylist()]
             self._put_values(columns, "", attribute, views)
             return
-        codes = self._lookup(attribute, "int").codes_of(values)
-        downs = np.empty(len(values))
-        ups = np.empty(len(values))
-        if bracket_integers(values, downs, ups):
-            ups = downs
-        self._blank_nulls(array, codes, downs, ups)
+        codes, downs, ups = self._lookup(attribute, "int").of_integers(array)
         columns.put_codes(attribute, codes)
         columns.put_ordered(attribute, NUMBER, downs, ups)
 
     def _put_floats(self, columns: Columns, attribute: int, array: pa.Array) -> None:
-        values = to_numpy(array.cast(pa.float64()), np.nan)
-        codes = self._lookup(attribute, "float").codes_of(values)
-        codes[np.isnan(values)] = NAN
-        self._blank_nulls(array, codes)
+        codes, values = self._lookup(attribute, "float").of_floats(array.cast(pa.float64()))
         columns.put_codes(attribute, codes)
         columns.put_ordered(attribute, NUMBER, values, values)
 
     def _put_instants(self, columns: Columns, attribute: int, array: pa.Array) -> None:
-        values = to_numpy(array.cast(pa.int64()), 0)
-        codes = self._lookup(attribute, "time").codes_of(values)
-        downs, ups = np.empty(len(values)), np.empty(len(values))
-        if bracket_integers(values, downs, ups):
-            ups = downs
-        self._blank_nulls(array, codes, downs, ups)
+        codes, downs, ups = self._lookup(attribute, "time").of_integers(array.cast(pa.int64()))
         columns.put_codes(attribute, codes)
         columns.put_ordered(attribute, INSTANT, downs, ups)
 
-    @staticmethod
-    def _blank_nulls(array: pa.Array, codes: Array, *ordered: Array) -> None:
-        if array.null_count:
-            nulls = array.is_null().to_numpy(zero_copy_only=False)
-            codes[nulls] = ABSENT
-            for values in ordered:
-                values[nulls] = np.nan
-
-    def _lookup(self, attribute: int, family: str) -> _Lookup:
+    def _lookup(self, attribute: int, family: str) -> Lookup:
         version = self.dictionary.versions[attribute]
         kept = self._lookups.get((attribute, family))
         if kept is None or kept[0] != version:
@@ -286,6 +217,12 @@ class Encoder:
             columns.put_texts(attribute, which, starts, lengths, bytes(data))
 
 
+def _spread(bits: Array, first: int, indices: Array, values: Array, missing: int, size: int) -> Array:
+    out = np.empty(size, values.dtype)
+    spread(bits, first, indices, values, missing, out)
+    return out
+
+
 def encode_scalar(codes: Mapping[Hashable, int], value: Value) -> tuple[int, float, float]:
     """Code, and for what has an order the floats at or below and at or above."""
     if isinstance(value, bool):
@@ -299,15 +236,15 @@ def encode_scalar(codes: Mapping[Hashable, int], value: Value) -> tuple[int, flo
     return codes.get(value, Kind.NUMBER), *bracket(value)
 
 
-def _lookup_of(codes: Mapping[Hashable, int], family: str) -> _Lookup:
+def _lookup_of(codes: Mapping[Hashable, int], family: str) -> Lookup:
     """The constants that a column of this family can equal."""
     if family == "time":
         times = {microseconds(key): code for key, code in codes.items() if isinstance(key, datetime)}
-        return _Lookup(times, np.int64, Kind.TIME)
+        return Lookup(times, np.int64, Kind.TIME)
     numbers = {key: code for key, code in codes.items() if isinstance(key, (int, float))}
     if family == "int":
-        return _Lookup({k: c for k, c in numbers.items() if _fits_int64(k)}, np.int64, Kind.NUMBER)
-    return _Lookup({k: c for k, c in numbers.items() if bracket(k)[0] == k}, np.float64, Kind.NUMBER)
+        return Lookup({k: c for k, c in numbers.items() if _fits_int64(k)}, np.int64, Kind.NUMBER)
+    return Lookup({k: c for k, c in numbers.items() if bracket(k)[0] == k}, np.float64, Kind.NUMBER)
 
 
 def _fits_int64(number: int | float) -> bool:

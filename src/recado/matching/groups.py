@@ -49,10 +49,11 @@ def rank_events(events, first, last, downs, row, bounds, start, size, ranks):
 
 
 @lean
-def collect_fragments(attribute, folded, rows, starts, lengths, data, table, attributes, size, at, pairs):
-    """The lists that the fragments of strings lead to, as pairs (list, event), from position ``at`` on.
+def collect_fragments(attribute, folded, rows, starts, lengths, data, table, attributes, size, at, marks, pairs):
+    """The lists that the fragments of strings lead to, as pairs (list, event), each once, from position ``at`` on.
 
-    ``at`` holds the event, part, length and place to go on with; it stops when ``pairs`` is full. Returns the count.
+    ``at`` holds the event, part, length and place to go on with, and a number from which on no mark was given yet:
+    ``marks`` tells which string led to a list last. It stops when ``pairs`` is full. Returns the count.
     """
     row = rows[attribute, TEXT + folded]
     count = 0
@@ -71,7 +72,8 @@ def collect_fragments(attribute, folded, rows, starts, lengths, data, table, att
                             return count
                         key = fragment_key(attribute, folded * 3 + part, data, first + place, length)
                         number = table_find(table, key)
-                        if number:
+                        if number and marks[number] != at[4] + event:
+                            marks[number] = at[4] + event
                             pairs[count, 0] = number
                             pairs[count, 1] = event
                             count += 1
@@ -83,6 +85,7 @@ def collect_fragments(attribute, folded, rows, starts, lengths, data, table, att
         part = 0
         event += 1
     at[0], at[1], at[2], at[3] = event, 0, 1, 0
+    at[4] += size
     return count
 
 

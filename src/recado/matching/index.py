@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from recado.filters import expression
 from recado.filters.cost import check_filter
 from recado.filters.evaluate import evaluate
-from recado.matching.columns import match_columns
+from recado.matching.columns import distinct, match_columns
 from recado.matching.dense import BLOCK, TREE_WORDS
 from recado.matching.dictionary import ABSENT, Dictionary
 from recado.matching.encode import Columns, Encoder, encode_scalar
@@ -30,6 +30,7 @@ from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
 from recado.matching.single import CANDIDATES, FOUND, UNCERTAIN, match_event
 from recado.matching.store import LEVELS_AT_MOST, Store
+from recado.matching.unaligned import PADDING
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription, check_id
@@ -174,13 +175,13 @@ class Index:
     def _match_view(self, view: dict[str, Value]) -> Array:
         rows, texts, data = self.encode(view)
         store, blank = self.store, self._blank
-        blank.fit(len(store.attributes), store.capacity)
+        blank.fit(len(store.attributes), store.capacity, len(store.lists))
         store.events += 1
         blank.stamp += 1
         match_event(
-            store.words, store.floats, store.ints, store.bytes_, store.lists, store.postings, store.table, store.grids,
-            store.bounds, store.attributes, store.by_constant, store.hits, rows, texts, data, blank.codes,
-            blank.numbers, blank.texts, blank.stamps, blank.stamp, blank.found, blank.uncertain, blank.counts,
+            store.words, store.floats, store.ints, store.lists, store.postings, store.table, store.grids, store.bounds,
+            store.attributes, store.by_constant, store.hits, rows, texts, data, blank.codes, blank.numbers, blank.texts,
+            blank.stamps, blank.marks, blank.stamp, blank.found, blank.uncertain, blank.counts,
         )  # fmt: skip
         counts = blank.counts
         self._candidates += int(counts[CANDIDATES])
@@ -212,7 +213,7 @@ class Index:
         return (
             np.array(rows, np.float64).reshape(-1, 4),
             np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS,
-            np.frombuffer(data, np.uint8) if data else _NO_DATA,
+            np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA,
         )
 
     def run_columns(self, columns: Columns) -> tuple[Array, Array]:
@@ -228,15 +229,23 @@ class Index:
             space.fit_found(count)
             space.counts[0] = 0
             count = match_columns(
-                store.words, store.floats, store.ints, store.bytes_, store.lists, store.postings, store.table,
+                store.words, store.floats, store.ints, store.lists, store.postings, store.table,
                 store.grids, store.bounds, store.attributes, store.by_constant, store.hits, rows, codes, downs, ups,
                 exact, starts, lengths, data, columns.size, space.tally, space.events, space.work, space.ranks,
                 space.segments, space.touched, space.codes, space.downs, space.ups, space.stamps, space.mask,
-                space.mask_words, space.masks, space.waiting, space.pairs, space.at, space.list_tally,
+                space.mask_words, space.masks, space.waiting, space.pairs, space.at, space.list_marks, space.list_tally,
                 space.list_touched, space.list_events, space.found_events, space.found, space.counts,
             )  # fmt: skip
         self._candidates += int(space.counts[0])
         return space.found_events[:count], space.found[:count]
+
+    def distinct(self, events: Array, entries: Array, size: int) -> tuple[Array, Array]:
+        """Pairs of ``size`` events and their entries, each once."""
+        blank = self._blank
+        blank.fit(0, self.store.capacity, 0)
+        stamp, blank.stamp = blank.stamp + 1, blank.stamp + size
+        owners, kept = distinct(events, entries, size, blank.stamps, stamp)
+        return owners, kept
 
     def count(self, events: int, matches: int) -> None:
         """So many events were matched, with so many entries found; now and then, ask whether that cost too much."""
@@ -315,12 +324,13 @@ class _Blank:
         self.numbers: Array = np.zeros((0, 4))
         self.texts: Array = np.zeros((0, 4), np.int64)
         self.stamps: Array = np.zeros(0, np.int64)
+        self.marks: Array = np.zeros(0, np.int64)
         self.found: Array = np.zeros(0, np.int32)
         self.uncertain: Array = np.zeros(0, np.int32)
         self.counts: Array = np.zeros(3, np.int64)
         self.stamp = 0
 
-    def fit(self, attributes: int, entries: int) -> None:
+    def fit(self, attributes: int, entries: int, lists: int) -> None:
         if attributes > len(self.codes):
             self.codes = np.full(attributes, ABSENT, np.int32)
             self.numbers = np.full((attributes, 4), np.nan)
@@ -330,6 +340,8 @@ class _Blank:
             self.stamps = np.zeros(room, np.int64)
             self.found = np.zeros(room, np.int32)
             self.uncertain = np.zeros(room, np.int32)
+        if lists > len(self.marks):
+            self.marks = np.zeros(lists + lists // 2, np.int64)
 
 
 class _Space:
@@ -351,10 +363,11 @@ class _Space:
         self.mask_words: Array = self.mask.view(np.int64)
         self.masks: Array = np.zeros((TREE_WORDS + 2, BLOCK), np.uint8)
         self.waiting: Array = np.zeros(TREE_WORDS + 2, np.uint8)
-        self.at: Array = np.zeros(4, np.int64)
+        self.at: Array = np.zeros(5, np.int64)
         self.pairs: Array = np.zeros((0, 2), np.int32)
         self.list_touched: Array = np.zeros((0, 2), np.int32)
         self.list_tally = self.list_events = self.tally
+        self.list_marks: Array = np.zeros(0, np.int64)
 
     def fit(self, events: int, constants: int, rows: int) -> None:
         if events > len(self.touched):
@@ -375,6 +388,7 @@ class _Space:
             self.list_events = np.zeros(TEXT_PAIRS, np.int32)
         if lists > len(self.list_tally):
             self.list_tally = np.zeros(lists, np.int32)
+            self.list_marks = np.full(lists, -1, np.int64)
 
     def fit_found(self, count: int) -> None:
         if count > len(self.found_events):

@@ -41,6 +41,20 @@ INTS = struct.Struct("<qq")
 EXACT = 1 << 53
 
 
+def instruction_words(word: int) -> int:
+    """How many words an instruction has: its head, its jumps, its payload."""
+    op = word & 63
+    argument = (word >> 32) & 0xFFFFFFFF
+    words = 1 + ((word >> 8) & 1)
+    if op == NUM or op == TIME or op == OPAQUE:
+        return words + 2
+    if op == IN:
+        return words + ((argument + 1) >> 1)
+    if PREFIX <= op <= STR_LT:
+        return words + ((argument + 7) >> 3)
+    return words
+
+
 class Instruction:
     """One test before it is laid out; ``cost`` orders the tests and the access paths of a tree."""
 

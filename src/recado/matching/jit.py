@@ -3,11 +3,15 @@
 numba keeps compiled functions on disk, but looks only at the file of the function itself when it asks whether that
 copy is still good; our kernels call each other across files. So they are kept in a folder of the user's cache named
 after the content of all of them: a change, an upgrade for instance, compiles anew, and a read-only installation works.
+
+Only the functions that Python calls are kept (``jit``, ``lean_jit``). Those that kernels call are compiled into
+them; copies of their own would take as long to make again and nobody would load them.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
@@ -19,6 +23,10 @@ from numba.core import config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+VERSIONS_KEPT = 4
+DAY = 86_400.0
+"""Of the folders of compiled kernels the four used last stay, and all that were used within a day of the last use."""
+
 
 @cache
 def cache_folder() -> str:
@@ -26,22 +34,47 @@ def cache_folder() -> str:
     digest = blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         content = path.read_bytes()
-        if b"matching.jit" in content or path.name == "instructions.py":  # it has the constants of the kernels
+        if b"numba" in content or b"matching.jit" in content or path.name == "instructions.py":
             digest.update(content)
     home = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return str(Path(home) / "recado" / f"kernels-{digest.hexdigest()}")
+    folder = Path(home) / "recado" / f"kernels-{digest.hexdigest()}"
+    _mark_used(folder)
+    return str(folder)
+
+
+def _mark_used(folder: Path) -> None:
+    """Make the folder the one used last and remove old ones; a cache that cannot be written stays as it is."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        used = sorted(((other.stat().st_mtime, other) for other in folder.parent.glob("kernels-*")), reverse=True)
+    except OSError:
+        return
+    for last_use, old in used[VERSIONS_KEPT:]:
+        if last_use < used[0][0] - DAY:  # a process that runs may still need a younger one
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def jit(function: F) -> F:
-    """Compile a function to machine code when it is first called, and keep the result on disk."""
+    """Compile a function that Python calls, when it is first called, and keep the result on disk."""
+    return _compiled(function, cache=True)
+
+
+def lean_jit(function: F) -> F:
+    """The same without counting references to arrays: none may be made or cut inside.
+
+    Counting is an atomic operation for each array and call; it took nine tenths of the time of matching.
+    """
+    return _compiled(function, cache=True, _nrt=False)
+
+
+def inner(function: F) -> F:
+    """A function that only kernels call."""
     return _compiled(function)
 
 
 def lean(function: F) -> F:
-    """The same for the inner loops: no array may be made or cut inside, so no reference to one is ever counted.
-
-    Counting is an atomic operation for each array and call; it took nine tenths of the time of matching.
-    """
+    """A lean function that only kernels call."""
     return _compiled(function, _nrt=False)
 
 
@@ -54,7 +87,7 @@ def _compiled(function: F, **options: bool) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
     try:
-        compiled: F = numba.njit(cache=True, **options)(function)
+        compiled: F = numba.njit(**options)(function)
     finally:
         config.CACHE_DIR = before
     return compiled

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.jit import inlined, lean
+from recado.matching.jit import inlined, lean, lean_jit
 
 START, LENGTH, CAPACITY, GRID, LEVELS = 0, 1, 2, 3, 4
 LIST_COLUMNS = 5
@@ -83,7 +83,7 @@ def table_drop(table, state, key):
     table[hole, 1] = 0
 
 
-@lean
+@lean_jit
 def table_copy(source, target, state):
     state[TABLE_USED] = 0
     for i in range(source.shape[0]):
@@ -165,7 +165,7 @@ def take_out(lists, postings, number, entry):
             return
 
 
-@lean
+@lean_jit
 def drop_list(lists, postings, heads, state, number):
     """Give back an empty list."""
     if lists[number, CAPACITY]:
@@ -198,10 +198,11 @@ def cell_key(number, level, cell):
 def fragment_key(attribute, part, data, at, length):
     """The key of a text fragment: ``part`` tells beginnings, ends, middles, and their casefolded forms apart.
 
-    Two fragments may share a key: what is found is verified whole, and an event may find it twice.
+    Two fragments of one part of one attribute may share a key: what is found is verified whole, and a list that a
+    string leads to twice is visited once.
     """
-    value = (np.uint64(attribute) << np.uint64(16) | np.uint64(part * 16 + length)) * np.uint64(0x9E3779B97F4A7C15)
+    value = np.uint64(length) * np.uint64(0x9E3779B97F4A7C15)
     for i in range(at, at + length):
         value = (value ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
     value ^= value >> np.uint64(29)
-    return np.int64(value & np.uint64(0x3FFFFFFFFFFFFFFF)) | np.int64(1)
+    return np.int64(attribute) << 42 | np.int64(part) << 39 | np.int64(value & np.uint64(0x7FFFFFFFFF)) | np.int64(1)

@@ -308,7 +308,9 @@ class Compiler:
             data = (node.pattern.casefold() if node.fold else node.pattern).encode()
         self._opaque |= node.op in ("like", "contains")  # the kernel may leave a long search to the evaluator
         self._dictionary.needs_text(attribute, node.fold)
-        return Instruction(op, attribute, len(data), byte_words(data), cost=5.0)
+        return Instruction(
+            op, attribute, len(data), byte_words(data), cost=5.0 if node.op in ("prefix", "suffix") else 6.0
+        )
 
 
 def _ordered(value: Value) -> tuple[int | float, int]:

@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recado.matching.jit import jit
+from recado.matching.jit import inner, jit
 from recado.matching.store import grown
+from recado.matching.unaligned import PADDING, put_word, word_at
 
 Array = NDArray[Any]
 EMPTY = -1
 
 
-@jit
+@inner
 def _hash_bytes(data, at, length):
     value = np.uint64(0xCBF29CE484222325)
     for i in range(at, at + length):
@@ -31,7 +32,7 @@ def _hash_bytes(data, at, length):
     return np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-@jit
+@inner
 def _id_at(data, offset):
     """Start and length of an id in the pool: two length bytes come first."""
     return np.int64(offset) + 2, np.int64(data[offset]) | np.int64(data[offset + 1]) << 8
@@ -70,7 +71,7 @@ def enter_id(table, offsets, pool, top, data, slot):
     table[at] = slot
 
 
-@jit
+@inner
 def _home_of_slot(slot, offsets, pool, mask):
     start, length = _id_at(pool, offsets[slot])
     return _hash_bytes(pool, start, length) & mask
@@ -191,13 +192,21 @@ def compact_ids(offsets, slots, pool, packed):
 
 @jit
 def unpack_ids(offsets, pool, slots, ends, data):
-    """The ids of ``slots`` as an Arrow string array has them: end offsets, and bytes (or their number, if no room)."""
+    """The ids of ``slots`` as an Arrow string array has them: end offsets, and bytes; returns how many bytes.
+
+    They are copied in words, so PADDING more bytes have to be there, or nothing is written where they end.
+    """
     top = 0
     ends[0] = 0
     for i in range(slots.shape[0]):
         start, length = _id_at(pool, offsets[slots[i]])
-        if top + length <= data.shape[0]:
-            data[top : top + length] = pool[start : start + length]
+        if top + length + PADDING <= data.shape[0]:
+            if start + length + PADDING <= pool.shape[0]:
+                for k in range(0, length, 8):
+                    put_word(data, top + k, word_at(pool, start + k))
+            else:
+                for k in range(length):
+                    data[top + k] = pool[start + k]
         top += length
         ends[i + 1] = top
     return top
@@ -283,8 +292,8 @@ class Registry:
         ends = np.empty(len(slots) + 1, np.int64)
         data = np.empty(len(slots) * 16 + 64, np.uint8)
         size = int(unpack_ids(self.offsets, self.pool, slots, ends, data))
-        if size > len(data):
-            data = np.empty(size, np.uint8)
+        if size + PADDING > len(data):
+            data = np.empty(size + PADDING, np.uint8)
             unpack_ids(self.offsets, self.pool, slots, ends, data)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(data[:size])]
         return pa.Array.from_buffers(pa.large_string(), len(slots), buffers)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
-from recado.matching.jit import lean
-from recado.matching.kernel import FAILS, HOLDS, verify
+from recado.matching.jit import lean, lean_jit
+from recado.matching.kernel import verify
 from recado.matching.postings import (
     GRID,
     LENGTH,
@@ -17,13 +17,14 @@ from recado.matching.postings import (
     rank_of,
     table_find,
 )
+from recado.matching.texts import FAILS, HOLDS
 
 FOUND, UNCERTAIN, CANDIDATES = 0, 1, 2
 
 
 @lean
 def scan(
-    number, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
+    number, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
     uncertain, counts,
 ):  # fmt: skip
     """Verify all postings of one list."""
@@ -37,7 +38,7 @@ def scan(
             if stamps[entry] == stamp:
                 continue
             stamps[entry] = stamp
-        result = verify(words, floats, ints, bytes_, postings[at, 0], codes, numbers, texts, data)
+        result = verify(words, floats, ints, postings[at, 0], codes, numbers, texts, data)
         if result == FAILS:
             continue
         if result == HOLDS:
@@ -50,14 +51,14 @@ def scan(
 
 @lean
 def visit(
-    number, words, floats, ints, bytes_, lists, postings, table, grids, bounds, codes, numbers, texts, data, stamps,
+    number, words, floats, ints, lists, postings, table, grids, bounds, codes, numbers, texts, data, stamps,
     stamp, found, uncertain, counts,
 ):  # fmt: skip
     """Verify a list and, where it is split, the cells that the event's value lies in."""
     if number == 0:
         return
     scan(
-        number, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
+        number, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
         uncertain, counts,
     )  # fmt: skip
     grid = lists[number, GRID]
@@ -74,7 +75,7 @@ def visit(
             child = table_find(table, cell_key(number, level, rank >> level))
             if child:
                 scan(
-                    child, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp,
+                    child, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp,
                     found, uncertain, counts,
                 )  # fmt: skip
         level += 1
@@ -82,10 +83,10 @@ def visit(
 
 @lean
 def visit_texts(
-    attribute, folded, start, length, words, floats, ints, bytes_, lists, postings, table, attributes, codes, numbers,
-    texts, data, stamps, stamp, found, uncertain, counts,
+    attribute, folded, start, length, words, floats, ints, lists, postings, table, attributes, codes, numbers,
+    texts, data, stamps, marks, stamp, found, uncertain, counts,
 ):  # fmt: skip
-    """The lists that the fragments of a string lead to."""
+    """The lists that the fragments of a string lead to, each once."""
     for part in range(3):
         lengths = attributes[attribute, LENGTHS + folded + part]
         size = 1
@@ -95,23 +96,25 @@ def visit_texts(
                 last = start + length - size if part == MIDDLE else at
                 while at <= last:
                     number = table_find(table, fragment_key(attribute, folded + part, data, at, size))
-                    if number:
+                    if number and marks[number] != stamp:
+                        marks[number] = stamp
                         scan(
-                            number, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps,
+                            number, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps,
                             stamp, found, uncertain, counts,
                         )  # fmt: skip
                     at += 1
             size += 1
 
 
-@lean
+@lean_jit
 def match_event(
-    words, floats, ints, bytes_, lists, postings, table, grids, bounds, attributes, by_constant, hits,
-    event, event_texts, data, codes, numbers, texts, stamps, stamp, found, uncertain, counts,
+    words, floats, ints, lists, postings, table, grids, bounds, attributes, by_constant, hits,
+    event, event_texts, data, codes, numbers, texts, stamps, marks, stamp, found, uncertain, counts,
 ):  # fmt: skip
     """Match one event, given as rows (attribute, code, down, up) and its texts.
 
-    ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; results are in ``found`` and ``uncertain``.
+    ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; ``stamps`` of entries and ``marks`` of lists
+    tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``.
     """
     counts[FOUND] = counts[UNCERTAIN] = counts[CANDIDATES] = 0
     size = event.shape[0]
@@ -126,20 +129,20 @@ def match_event(
         for column in range(4):
             texts[event_texts[i, 0], column] = event_texts[i, column + 1]
     scan(
-        ALWAYS, words, floats, ints, bytes_, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
+        ALWAYS, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
         uncertain, counts,
     )  # fmt: skip
     for i in range(size):
         attribute, code = np.int64(event[i, 0]), np.int64(event[i, 1])
         attributes[attribute, PRESENT] += 1
         visit(
-            attributes[attribute, PRESENCE], words, floats, ints, bytes_, lists, postings, table, grids, bounds, codes,
+            attributes[attribute, PRESENCE], words, floats, ints, lists, postings, table, grids, bounds, codes,
             numbers, texts, data, stamps, stamp, found, uncertain, counts,
         )  # fmt: skip
         if code > 3:
             hits[code >> 2] += 1
             visit(
-                by_constant[code >> 2], words, floats, ints, bytes_, lists, postings, table, grids, bounds, codes,
+                by_constant[code >> 2], words, floats, ints, lists, postings, table, grids, bounds, codes,
                 numbers, texts, data, stamps, stamp, found, uncertain, counts,
             )  # fmt: skip
     for i in range(event_texts.shape[0]):
@@ -147,8 +150,8 @@ def match_event(
             start, length = event_texts[i, 1 + folded * 2], event_texts[i, 2 + folded * 2]
             if start >= 0:
                 visit_texts(
-                    event_texts[i, 0], folded * 3, start, length, words, floats, ints, bytes_, lists, postings, table,
-                    attributes, codes, numbers, texts, data, stamps, stamp, found, uncertain, counts,
+                    event_texts[i, 0], folded * 3, start, length, words, floats, ints, lists, postings, table,
+                    attributes, codes, numbers, texts, data, stamps, marks, stamp, found, uncertain, counts,
                 )  # fmt: skip
     for i in range(size):
         attribute = np.int64(event[i, 0])

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -27,7 +29,7 @@ from recado.matching.dictionary import Dictionary
 from recado.matching.index import Index
 
 MAGIC = b"RECADOIX"
-VERSION = 1
+VERSION = 2
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sIQ16s")
 
@@ -69,8 +71,9 @@ def to_bytes(index: Index) -> bytes:
 def save(index: Index, path: str | os.PathLike[str]) -> None:
     """Write the index to a file, which appears under its name only when it is complete."""
     target = Path(path)
-    draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    draft = target.with_name(f"{_draft_prefix(target)}{os.getpid()}.{threading.get_ident()}.tmp")
     try:
+        _remove_stale_drafts(target)
         with draft.open("wb") as file:
             file.writelines(_pieces(index))
             file.flush()
@@ -79,6 +82,33 @@ def save(index: Index, path: str | os.PathLike[str]) -> None:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise SnapshotError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _draft_prefix(target: Path) -> str:
+    """Drafts are named after machine, process and thread, so that no two writers share one."""
+    return f"{target.name}.{platform.node()}."
+
+
+def _remove_stale_drafts(target: Path) -> None:
+    """Remove the drafts of processes on this machine that are gone: they were killed while saving."""
+    prefix = _draft_prefix(target)
+    for draft in target.parent.iterdir():
+        if draft.name.startswith(prefix) and draft.suffix == ".tmp":
+            process = draft.name[len(prefix) :].split(".")[0]
+            if process.isdecimal() and not _is_alive(int(process)):
+                draft.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # elsewhere there is no harmless way to ask
+    try:
+        os.kill(process, 0)  # asks, and does nothing to it
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # not ours, so it is there
+        return True
+    return True
 
 
 def from_bytes(data: bytes) -> Index:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from recado.matching import access, upkeep
 from recado.matching.dictionary import Dictionary
-from recado.matching.instructions import JUMPS, LAST
-from recado.matching.kernel import EQ, IN, NE, instruction_words
+from recado.matching.instructions import EQ, IN, JUMPS, LAST, NE, instruction_words
 from recado.matching.postings import (
     CAPACITY,
     GRID,

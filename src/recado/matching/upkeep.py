@@ -17,7 +17,7 @@ from recado.matching.instructions import (
     NUM,
     TIME,
 )
-from recado.matching.jit import jit
+from recado.matching.jit import inner, jit
 from recado.matching.kernel import instruction_words
 from recado.matching.postings import GRID, LENGTH, START, rank_of
 
@@ -43,7 +43,7 @@ def vote(words, floats, starts, attributes, by_constant, lists, grids, bounds, l
             lists[number, GRID] = votes[number, 0]
 
 
-@jit
+@inner
 def _own_list(words, pc, attributes, by_constant):
     """The list that a conjunction hangs in; 0 for text and for sets, which are not split."""
     word = words[pc]
@@ -55,7 +55,7 @@ def _own_list(words, pc, attributes, by_constant):
     return 0
 
 
-@jit
+@inner
 def _narrowest(words, floats, pc, grids, bounds):
     best, best_width = -1, np.int64(1) << 40
     while True:
@@ -139,7 +139,7 @@ def pack(words, starts, lists, postings, lists_top, packed):
     return top
 
 
-@jit
+@inner
 def _copy_program(words, starts, entry, packed, top):
     at = starts[entry]
     starts[entry] = top

@@ -24,22 +24,19 @@ from recado.matching.instructions import (
 )
 from recado.matching.jit import inlined
 from recado.matching.kernel import (
-    FAILS,
-    HOLDS,
-    UNSURE,
     code_test,
     in_set,
     instruction_words,
     range_test,
-    text_test,
 )
+from recado.matching.texts import FAILS, HOLDS, UNSURE, text_test
 
 CODE, NUMBER, INSTANT, TEXT, FOLDED_TEXT = 0, 1, 2, 3, 4
 ROW_COLUMNS = 5
 
 
 @inlined
-def test_at(words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, starts, lengths, data, event):
+def test_at(words, floats, ints, pc, word, rows, codes, downs, ups, starts, lengths, data, event):
     """The truth of one instruction on one event of the batch, before its negation."""
     op = word & 63
     attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
@@ -53,7 +50,7 @@ def test_at(words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, star
         folded = op >= PREFIX + FOLDED and op < STR_GE
         row = rows[attribute, FOLDED_TEXT if folded else TEXT]
         plain = op - FOLDED if folded else op
-        return text_test(plain, starts[row, event], lengths[row, event], data, bytes_, payload * 8, argument)
+        return text_test(plain, starts[row, event], lengths[row, event], data, words, payload, argument)
     code = codes[rows[attribute, CODE], event]
     if op == IN:
         return HOLDS if in_set(ints, payload * 2, argument, code) else FAILS
@@ -63,11 +60,11 @@ def test_at(words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, star
 
 
 @inlined
-def verify_at(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, event):
+def verify_at(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, event):
     """Run a program with jumps on one event: FAILS, HOLDS or UNSURE."""
     while True:
         word = words[pc]
-        result = test_at(words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, starts, lengths, data, event)
+        result = test_at(words, floats, ints, pc, word, rows, codes, downs, ups, starts, lengths, data, event)
         if result == UNSURE:
             return UNSURE
         jumps = words[pc + 1]
@@ -80,7 +77,7 @@ def verify_at(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, 
 
 
 @inlined
-def narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, lengths, data, work, size):
+def narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, size):
     """Keep of the first ``size`` events in ``work`` those that pass a conjunction.
 
     Returns how many are left; negative if the evaluator must look at them too.
@@ -118,15 +115,24 @@ def narrow(words, floats, ints, bytes_, pc, rows, codes, downs, ups, starts, len
                 event = work[i]
                 work[kept] = event
                 kept += code_test(op, codes[row, event], argument) ^ negated
-        else:
+        elif op >= PREFIX and op <= STR_LT:
+            folded = op >= PREFIX + FOLDED and op < STR_GE
+            row = rows[attribute, FOLDED_TEXT if folded else TEXT]
+            plain = op - FOLDED if folded else op
             for i in range(size):
                 event = work[i]
-                result = test_at(
-                    words, floats, ints, bytes_, pc, word, rows, codes, downs, ups, starts, lengths, data, event
-                )
+                result = text_test(plain, starts[row, event], lengths[row, event], data, words, pc + 1, argument)
                 unsure |= result == UNSURE
                 work[kept] = event
                 kept += result == UNSURE or (result ^ negated) == HOLDS
+        else:  # OPAQUE, or NEVER
+            row = rows[attribute, CODE]
+            for i in range(size):
+                event = work[i]
+                doubtful = op == OPAQUE and (argument == 0 or codes[row, event] != -1)
+                unsure |= doubtful
+                work[kept] = event
+                kept += doubtful or negated
         size = kept
         if word & LAST:
             break
