@@ -302,7 +302,7 @@ class _Part:
             case "event_id":
                 return self.matched.ids.take(self.rows)
             case "subscription_id":
-                return self.loaded.index.registry.id_array(self.slots).cast(pa.string())
+                return self.loaded.column("id").take(pa.array(self.slots))
             case "event_time":
                 return self.matched.times.take(self.rows)
             case "event":
