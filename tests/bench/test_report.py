@@ -30,6 +30,7 @@ def matching(workload, size, **rest):
         build_seconds=1.5,
         bytes=100 * size,
         process_bytes=120 * size,
+        batch_size=8_192,
         single=flat(30_000.0),
         slots=flat(40_000.0),
         batch=flat(400_000.0),
@@ -121,7 +122,7 @@ def test_the_page_has_the_command_the_machine_and_all_tables():
     assert page.startswith("```\nrecado bench matching\n```\n\nA processor, 2 cores (one used), 8 GB")
     for title in ("Engines", "Peers in the same run", "Growth at equal matches", "Changes, snapshots", "Targets"):
         assert f"### {title}" in page
-    assert "| mix 10,000 | 7 | 30,000 | 40,000 | 400,000 | 10 | 10 | 3,000 | 10 | 1.5 | 100 |" in page
+    assert "| mix 10,000 | 7 | 30,000 | 40,000 | 400,000 | 8,192 | 10 | 10 | 3,000 | 10 | 1.5 | 100 |" in page
     assert "not \\| installed" in page
     assert "| one insert, median / 99% | 50 / 200 us |" in page
 

@@ -116,6 +116,7 @@ def _time_engines(case: Case, settings: Settings, index: Index, inputs: Inputs) 
         build_seconds=0.0,
         bytes=int(index.statistics()["bytes"]),
         process_bytes=0,
+        batch_size=inputs.batch_size,
         single=single,
         slots=slots,
         batch=batch,

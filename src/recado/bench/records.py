@@ -31,8 +31,9 @@ class Matching(Record, frozen=True, tag="matching"):
     """Our engines on one workload.
 
     ``single`` gives sorted ids event by event, ``slots`` is the same with numbers in place of ids. ``batch`` gives
-    pairs of numbers for record batches, ``batch_ids`` looks up the ids as well. ``bytes`` is the index's own account,
-    ``process_bytes`` what the process grew by. ``checked`` matches were compared with the oracle's before.
+    pairs of numbers for record batches of ``batch_size`` events, ``batch_ids`` looks up the ids as well. ``bytes`` is
+    the index's own account, ``process_bytes`` what the process grew by. ``checked`` matches were compared with the
+    oracle's before.
     """
 
     case: str
@@ -45,6 +46,7 @@ class Matching(Record, frozen=True, tag="matching"):
     build_seconds: float
     bytes: int
     process_bytes: int
+    batch_size: int
     single: Rate
     slots: Rate
     batch: Rate

@@ -41,13 +41,13 @@ def tables(records: Sequence[AnyRecord]) -> list[Grid]:
 
 def engines(records: Sequence[AnyRecord]) -> Grid:
     heads = (
-        "workload", "matches/event", "single events/s", "without ids", "batch events/s", "x single", "naive events/s",
-        "x naive", "candidates/match", "build s", "bytes/subscription",
+        "workload", "matches/event", "single events/s", "without ids", "batch events/s", "events/batch", "x single",
+        "naive events/s", "x naive", "candidates/match", "build s", "bytes/subscription",
     )  # fmt: skip
     rows = [
         (
-            r.case, number(r.matches_per_event), rate(r.single), rate(r.slots), rate(r.batch), number(r.batch_gain),
-            rate(r.naive), number(r.single.best / r.naive.best), number(r.candidates_per_match),
+            r.case, number(r.matches_per_event), rate(r.single), rate(r.slots), rate(r.batch), number(r.batch_size),
+            number(r.batch_gain), rate(r.naive), number(r.single.best / r.naive.best), number(r.candidates_per_match),
             number(r.build_seconds), number(r.bytes_per_subscription),
         )
         for r in _all(records, Matching)

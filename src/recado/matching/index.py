@@ -219,6 +219,8 @@ class Index:
     def run_columns(self, columns: Columns) -> tuple[Array, Array]:
         """Run the batch kernel on encoded columns: (rows, entries with flags)."""
         store, space = self.store, self._space
+        if columns.size == 0:
+            return space.found_events[:0], space.found[:0]
         store.events += columns.size
         rows, codes, downs, ups, exact, starts, lengths, data = columns.matrices()
         space.fit(columns.size, len(store.by_constant), max(len(codes), len(downs)))
