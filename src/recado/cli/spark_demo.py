@@ -28,6 +28,9 @@ EVENTS = 300_000
 SYMBOLS = 500
 SHOWN = 5
 WARM_UP = 1000
+TITLE = "Subscriptions to a made-up stock exchange"
+SAMPLE = 200
+"""So many filters are compared with all others; the demo is to end soon."""
 SEED = 20261115
 
 
@@ -121,5 +124,5 @@ def _report(spark: SparkSession, subscription_set: Any, events: DataFrame, found
         (s.id, write(s.filter), s.type, s.owner) for s in some_subscriptions(subscription_set.current().subscriptions)
     ]
     frame = spark.createDataFrame(rows, "id string, filter string, type string, owner string")
-    run_report(spark, frame, events, found, out / "report", "A hundred thousand subscriptions to a stock exchange")
+    run_report(spark, frame, events, found, out / "report", TITLE, sample=SAMPLE)
     return out / "report" / "index.html"
