@@ -134,7 +134,7 @@ def test_a_run_is_the_machine_then_records_then_targets(monkeypatch):
     monkeypatch.setattr(run, "start", fake)
     steps = []
     found = list(run_plan(quick_plan(("state",)), steps.append))
-    assert [type(record) for record in found] == [Machine, Growth, Target, Target, Target]
+    assert [type(record) for record in found] == [Machine, Growth, Target, Target, Target, Target]
     assert found[0].packages["pyspark"]
     assert steps == ["working"]
 

@@ -93,14 +93,15 @@ def test_a_side_that_finds_something_else_ends_the_run(stage):
 def test_the_matcher_without_spark_makes_the_same_notifications(stage, monkeypatch):
     asked = []
 
-    def in_processes(count, *where):
+    def in_processes(count, work):
         asked.append(count)
-        return [Bare(Rate(3.0, 3.0), Rate(2.0, 2.0), run_bare(*where).notifications_per_event)] * count
+        return [Bare(Rate(3.0, 3.0), Rate(2.0, 2.0), run_bare(work).notifications_per_event)] * count
 
     monkeypatch.setattr(kernel_part, "_in_processes", in_processes)
     found = records(kernel(stage), Kernel)
-    assert [record.workload for record in found] == ["stock", "wide"]
-    assert asked == [1, 2, 1, 2]
+    assert [record.title for record in found] == ["stock 300, columns", "wide 300, columns", "wide 300, JSON"]
+    assert asked == [1, 2, 1, 2, 1, 2]
+    assert found[1].notifications_per_event == found[2].notifications_per_event
     assert found[0].together == Rate(4.0, 4.0)
     assert found[0].share == found[0].spark.best / 4
     workload = Stock(size=300)

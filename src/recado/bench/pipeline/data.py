@@ -1,14 +1,18 @@
 """The data of a run on disk: subscription sets, and events as Parquet, both drawn from workloads with fixed seeds.
 
 Every workload's events get an ``id`` and a ``time``, as real ones have. A block of events is written once; fewer are a
-prefix of it in files of their own, more are the block read several times over.
+prefix of it in files of their own, more are the block read several times over. Events are typed columns, or one column
+``event`` with each as JSON.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +22,8 @@ from recado.bench.workloads import Wide, Workload
 from recado.pipeline.sets import SubscriptionSet
 
 START_MICROS = 1_790_000_000_000_000  # an instant in 2026
+Form = Literal["columns", "JSON"]
+
 FILES = 8
 """Files of a block: enough for tasks of like size on a few cores."""
 
@@ -44,18 +50,19 @@ class Data:
         block = self.block(workload)
         return count if count <= block else -(-count // block) * block
 
-    def events(self, spark: SparkSession, workload: Workload, count: int) -> DataFrame:
+    def events(self, spark: SparkSession, workload: Workload, count: int, form: Form = "columns") -> DataFrame:
         """So many events; the count fits."""
         block = self.block(workload)
-        folder = str(self.event_folder(workload, min(count, block)))
+        folder = str(self.event_folder(workload, min(count, block), form))
         return spark.read.parquet(*[folder] * -(-count // block))
 
-    def event_folder(self, workload: Workload, count: int) -> Path:
+    def event_folder(self, workload: Workload, count: int, form: Form = "columns") -> Path:
         """The first events of a workload, at most a block, split into files."""
-        folder = self.folder / "events" / _file_name(workload) / str(count)
+        folder = self.folder / "events" / _file_name(workload) / f"{count}-{form}"
         if not folder.exists():
             folder.mkdir(parents=True)
-            write_files(folder, with_envelope(workload.events(self.block(workload)).slice(0, count)))
+            table = with_envelope(workload.events(self.block(workload)).slice(0, count))
+            write_files(folder, as_json(table) if form == "JSON" else table)
         return folder
 
 
@@ -65,6 +72,18 @@ def with_envelope(batch: pa.RecordBatch) -> pa.Table:
     ids = pa.array(np.char.add("e", numbers.astype(str)))
     times = pa.array(START_MICROS + 1_000 * numbers).cast(pa.timestamp("us", "UTC"))
     return pa.table([ids, times, *batch.columns], names=["id", "time", *batch.schema.names])
+
+
+def as_json(table: pa.Table) -> pa.Table:
+    """The rows as JSON objects in one column; what a row lacks is left out."""
+    return pa.table({"event": pa.array(_texts(table), pa.string())})
+
+
+def _texts(table: pa.Table) -> Iterator[bytes]:
+    encoder = msgspec.json.Encoder()
+    for batch in table.to_batches(1000):
+        for row in batch.to_pylist():
+            yield encoder.encode({name: value for name, value in row.items() if value is not None})
 
 
 def write_files(folder: Path, table: pa.Table) -> None:

@@ -32,7 +32,8 @@ class Kernel(Record, frozen=True, tag="kernel"):
     """Through Spark on ``cores``, next to the same work in a plain process.
 
     ``pairs`` is the batch matcher alone on one core, ``alone`` with the columns of notifications made from the pairs,
-    ``together`` the sum of as many such processes at once as there are cores: what the machine itself allows.
+    ``together`` the sum of as many such processes at once as there are cores: what the machine itself allows. ``form``
+    is how rows are events: typed columns, or JSON, which the plain process reads as well.
     """
 
     workload: str
@@ -44,6 +45,11 @@ class Kernel(Record, frozen=True, tag="kernel"):
     alone: Rate
     together: Rate
     spark: Rate
+    form: str = "columns"
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload} {self.subscriptions:,}, {self.form}"
 
     @property
     def share(self) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from recado.bench.pipeline.data import Data
+from recado.bench.pipeline.data import Data, Form
 from recado.bench.pipeline.plan import Plan
 from recado.bench.pipeline.timing import rate_of, seconds_of
 from recado.bench.records import Rate
@@ -22,14 +22,16 @@ class Stage(NamedTuple):
     plan: Plan
     data: Data
 
-    def seconds(self, workload: Workload, way: Way, count: int) -> float:
+    def seconds(self, workload: Workload, way: Way, count: int, form: Form = "columns") -> float:
         """How long it takes to match so many events."""
-        return seconds_of(way(self.data.events(self.spark, workload, count)))
+        return seconds_of(way(self.data.events(self.spark, workload, count, form)))
 
-    def rate(self, workload: Workload, way: Way, first: int, seconds: float) -> tuple[int, Rate]:
+    def rate(
+        self, workload: Workload, way: Way, first: int, seconds: float, form: Form = "columns"
+    ) -> tuple[int, Rate]:
         """How many events fill about ``seconds``, and their rate; ``first`` is the number to begin with."""
         return rate_of(
-            lambda count: self.seconds(workload, way, count),
+            lambda count: self.seconds(workload, way, count, form),
             first,
             seconds,
             self.plan.runs,

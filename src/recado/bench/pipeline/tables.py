@@ -46,7 +46,7 @@ def kernels(records: Sequence[AnyRecord]) -> Grid:
     )  # fmt: skip
     rows = [
         (
-            f"{r.workload} {r.subscriptions:,}", number(r.notifications_per_event), rate(r.pairs), rate(r.alone),
+            r.title, number(r.notifications_per_event), rate(r.pairs), rate(r.alone),
             rate(r.together), rate(r.spark), str(r.cores), f"{r.share:.0%}", f"{r.share_of_machine:.0%}",
         )
         for r in records

@@ -34,10 +34,11 @@ def _against_spark(records: Sequence[AnyRecord]) -> Target:
 
 
 def _against_kernel(records: Sequence[AnyRecord]) -> Iterator[Target]:
-    for workload in ("stock", "wide"):
-        found = [r for r in records if isinstance(r, Kernel) and (r.workload, r.subscriptions) == (workload, MILLION)]
+    for workload, form in (("stock", "columns"), ("wide", "columns"), ("wide", "JSON")):
+        title = f"{workload} {MILLION:,}, {form}"
+        found = [r for r in records if isinstance(r, Kernel) and r.title == title]
         cores = f"{found[0].cores} cores" if found else "n cores"
-        name = f"{workload} {MILLION:,}: Spark on {cores} against as many times the matcher alone"
+        name = f"{title}: Spark on {cores} against as many times the matcher alone"
         if found:
             share = found[0].share
             shown = f"{share:.0%} ({found[0].share_of_machine:.0%} of plain processes on all cores at once)"
