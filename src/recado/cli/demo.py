@@ -58,7 +58,7 @@ def demo(*, spark: bool = False, out: Path = Path("recado-demo"), json: bool = F
     Parameters
     ----------
     spark
-        Go on with 100,000 subscriptions and 300,000 events on Spark.
+        Go on with 100,000 subscriptions and 200,000 events on Spark.
     out
         With --spark: the folder for its data and report; it is replaced.
     json

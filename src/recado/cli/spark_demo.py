@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SUBSCRIPTIONS = 100_000
-EVENTS = 300_000
+EVENTS = 200_000
 SYMBOLS = 500
 SHOWN = 5
 WARM_UP = 1000
 TITLE = "Subscriptions to a made-up stock exchange"
-SAMPLE = 200
+SAMPLE = 50
 """So many filters are compared with all others; the demo is to end soon."""
 SEED = 20261115
 

@@ -28,7 +28,12 @@ def pairs(notifications: DataFrame) -> DataFrame:
 
 def matches_per_event(notifications: DataFrame, events: DataFrame) -> DataFrame:
     """id, type and number of matches of every event; from events with ``id`` and ``type``, as ``heads`` gives them."""
-    counts = pairs(notifications).groupBy("event_id").agg(F.count("*").alias("matches"))
+    return matches_of(pairs(notifications), events)
+
+
+def matches_of(pairs: DataFrame, events: DataFrame) -> DataFrame:
+    """The same from pairs that are each there once."""
+    counts = pairs.groupBy("event_id").agg(F.count("*").alias("matches"))
     known = events.groupBy("id").agg(F.min("type").alias("type"))
     joined = known.join(counts, known["id"] == counts["event_id"], "left")
     return joined.select("id", "type", F.coalesce("matches", F.lit(0)).alias("matches"))
@@ -75,7 +80,12 @@ def histogram(counted: DataFrame) -> DataFrame:
 
 def top(notifications: DataFrame, by: str = "subscription_id", limit: int = 20) -> DataFrame:
     """Who gets most: name, notifications and their share; by subscription, or by owner."""
-    counted = pairs(notifications).groupBy(F.col(by).alias("name")).agg(F.count("*").alias("notifications"))
+    return top_of(pairs(notifications), by, limit)
+
+
+def top_of(pairs: DataFrame, by: str = "subscription_id", limit: int = 20) -> DataFrame:
+    """The same from pairs that are each there once."""
+    counted = pairs.groupBy(F.col(by).alias("name")).agg(F.count("*").alias("notifications"))
     return _ranked(counted, limit)
 
 
@@ -85,11 +95,9 @@ def top_types(counted: DataFrame, limit: int = 20) -> DataFrame:
     return _ranked(types.agg(F.sum("matches").alias("notifications")).where("notifications > 0"), limit)
 
 
-def reached(notifications: DataFrame) -> DataFrame:
-    """How many subscriptions got anything, and how many pairs of event and subscription there are."""
-    return pairs(notifications).agg(
-        F.countDistinct("subscription_id").alias("subscriptions"), F.count("*").alias("pairs")
-    )
+def reached(pairs: DataFrame) -> DataFrame:
+    """How many subscriptions got anything, and how many pairs there are; from pairs that are each there once."""
+    return pairs.agg(F.countDistinct("subscription_id").alias("subscriptions"), F.count("*").alias("pairs"))
 
 
 def _ranked(counted: DataFrame, limit: int) -> DataFrame:

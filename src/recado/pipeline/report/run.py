@@ -73,14 +73,14 @@ def _activity_tables(
     if notified is None:
         return
     with _kept(notified) as pairs:
-        yield "top_subscriptions", rows_of(activity.top(pairs))
-        yield "top_owners", rows_of(activity.top(pairs, "owner"))
+        yield "top_subscriptions", rows_of(activity.top_of(pairs))
+        yield "top_owners", rows_of(activity.top_of(pairs, "owner"))
         yield "reached", rows_of(activity.reached(pairs))
         if heads is None:
             return
         with _kept(heads) as known:
             yield "rejected_events", rows_of(rejected(known))
-            with _kept(activity.matches_per_event(pairs, known.where("reason is null"))) as counted:
+            with _kept(activity.matches_of(pairs, known.where("reason is null"))) as counted:
                 yield "selectivity", rows_of(activity.selectivity_of(counted, subscriptions))
                 yield "histogram", rows_of(activity.histogram(counted))
                 yield "top_types", rows_of(activity.top_types(counted))
