@@ -1,0 +1,10 @@
+"""The protocols that the trees are compared with: sections 3.1 to 3.8 of the tree document. docs/baselines.md explains.
+
+They answer the requests of ``recado.protocols.pubsub`` on the machine contract, as the trees do.
+"""
+
+from recado.protocols.baselines.catalogue import BASELINES, make_baseline
+from recado.protocols.baselines.messages import MESSAGES
+from recado.protocols.baselines.node import BaselineError
+
+__all__ = ["BASELINES", "MESSAGES", "BaselineError", "make_baseline"]

@@ -1,0 +1,13 @@
+"""Subscription trees: publish/subscribe without brokers, where every node relays.
+
+``TreeNode`` is the machine of one node; docs/trees.md explains the protocol. The modules follow its operations:
+``subscribe`` (CAI), ``cancel`` (CI), ``notify`` (NE), ``publisher`` (MPP), ``broker`` (MPB), then ``repair`` and
+``components`` for what comes and goes. The state that they share is in ``state`` and ``table``.
+"""
+
+from recado.protocols.trees.messages import MESSAGES
+from recado.protocols.trees.node import TreeNode
+from recado.protocols.trees.settings import SettingsError, TreeSettings
+from recado.protocols.trees.state import LimitReached, TreeError
+
+__all__ = ["MESSAGES", "LimitReached", "SettingsError", "TreeError", "TreeNode", "TreeSettings"]

@@ -1,0 +1,165 @@
+"""The messages of the tree protocol, with the names of the tree document's section 2.0.
+
+``Q``, ``C``, ``N``, ``MP``, ``MB`` and their answers are the document's. ``Graft`` is its hardened second pass. The
+others mend what links and nodes that come and go have broken: see ``repair``.
+
+A subscription is known by an opaque id and an epoch: every time its root builds the tree anew the epoch grows, and what
+speaks of an older epoch is out of date. The sender of a message is the neighbour on the link, never its origin.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from recado.protocols.wire import WireEvent
+
+
+class Message(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag=True, array_like=True):
+    """Base of all messages."""
+
+
+class Interest(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A subscription as relays know it; nothing tells whose it is. ``filter`` is an expression, beside the type."""
+
+    id: str
+    epoch: int
+    type: str
+    filter: str
+
+
+Version = tuple[str, int]
+"""A subscription's id and epoch."""
+
+
+# -- CAI: create a subscription
+
+
+class Q(Message, frozen=True, tag="Q"):
+    """Do you publish this type, or do you lead to someone who does?"""
+
+    interest: Interest
+
+
+class QYes(Message, frozen=True, tag="Q_YES"):
+    id: str
+    epoch: int
+
+
+class QNo(Message, frozen=True, tag="Q_NO"):
+    id: str
+    epoch: int
+
+
+class Join(Message, frozen=True, tag="JOIN"):
+    """Let this subscription hear what ``along`` hears; pass it on toward the root of that."""
+
+    interest: Interest
+    along: str
+
+
+# -- CI: cancel it
+
+
+class C(Message, frozen=True, tag="C"):
+    """Forget the subscription. ``lost``: it was not cancelled, its path is broken, and it may be found again."""
+
+    id: str
+    epoch: int
+    lost: bool = False
+
+
+# -- NE: notify
+
+Stamp = tuple[int, str, int]
+"""A publisher's token, an event type, and the number of the event among the publisher's events of that type."""
+
+
+class N(Message, frozen=True, tag="N"):
+    """An event on its way. ``token`` and ``number`` identify it; ``after`` is what it may depend on.
+
+    ``ids`` are the subscriptions that it serves on this link; empty means whoever matches.
+    """
+
+    token: int
+    number: int
+    event: WireEvent
+    ids: tuple[str, ...] = ()
+    after: tuple[Stamp, ...] = ()
+
+
+# -- MPP: become a publisher; MPB: become a broker
+
+
+class MP(Message, frozen=True, tag="MP"):
+    """I publish this type now: who subscribes to it?"""
+
+    op: int
+    type: str
+
+
+class MPYes(Message, frozen=True, tag="MP_YES"):
+    op: int
+    found: tuple[Interest, ...]
+
+
+class MPNo(Message, frozen=True, tag="MP_NO"):
+    op: int
+
+
+class Graft(Message, frozen=True, tag="GRAFT"):
+    """Take me into this subscription's tree, over the branch that you named in search ``op``."""
+
+    op: int
+    interest: Interest
+
+
+class MB(Message, frozen=True, tag="MB"):
+    """No publisher is left behind this link for these subscriptions."""
+
+    type: str
+    gone: tuple[Version, ...]
+
+
+# -- repair
+
+
+class Repair(Message, frozen=True, tag="REPAIR"):
+    """The tree is damaged; pass it on to the root. With ``op``, by the branches of that search, not by the tree."""
+
+    id: str
+    epoch: int
+    op: int = 0
+
+
+class Redo(Message, frozen=True, tag="REDO"):
+    """The search was disturbed; pass it on to the publisher that began it."""
+
+    op: int
+
+
+class Hello(Message, frozen=True, tag="HELLO"):
+    """The first message on a new link: the sender's component, and whether it came alone."""
+
+    component: int
+    alone: bool
+
+
+class Cut(Message, frozen=True, tag="CUT"):
+    """A link is gone; whoever hears of it is on the sender's side of the cut."""
+
+    token: int
+
+
+class Merge(Message, frozen=True, tag="MERGE"):
+    """Two components have become one: nodes that hear this look again for what may be on the other side.
+
+    Nodes of component ``old`` change its name by ``delta``. Or a ``cut`` was heard too late to be sure of a link.
+    """
+
+    cut: int
+    old: int
+    delta: int
+
+
+MESSAGES = Q | QYes | QNo | Join | C | N | MP | MPYes | MPNo | Graft | MB | Repair | Redo | Hello | Cut | Merge
+"""The union that ``recado.protocols.wire.decoder`` takes."""

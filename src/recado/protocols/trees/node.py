@@ -1,0 +1,211 @@
+"""The machine of one node: it hands every stimulus to the operation that knows what to do.
+
+What the engine has to provide is in ``repair``: links that are reliable and in order from LinkUp to LinkDown, both of
+which it reports at either end. Subscriptions, published types and the last epoch are persisted; a node that starts with
+them builds its trees and searches for subscriptions anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from recado.model.filter import And, Compare, Filter
+from recado.model.subscription import Subscription, check_id
+from recado.protocols.machine import (
+    Asked,
+    Effect,
+    LinkDown,
+    LinkUp,
+    NodeId,
+    Persist,
+    Received,
+    Rng,
+    Started,
+    Stimulus,
+    TimerFired,
+)
+from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
+from recado.protocols.trees import (
+    broker,
+    cancel,
+    causal,
+    components,
+    messages,
+    notify,
+    publisher,
+    repair,
+    sharing,
+    subscribe,
+)
+from recado.protocols.trees.settings import TreeSettings
+from recado.protocols.trees.state import Out, Own, State, TreeError
+from recado.protocols.trees.table import Row
+from recado.protocols.wire import write_filter
+
+Handler = Callable[[State, NodeId, Any, Out], None]
+
+HANDLERS: dict[type, Handler] = {
+    messages.Q: subscribe.on_question,
+    messages.QYes: subscribe.on_yes,
+    messages.QNo: subscribe.on_no,
+    messages.Join: sharing.on_join,
+    messages.C: cancel.on_cancel,
+    messages.N: notify.on_notification,
+    messages.MP: publisher.on_search,
+    messages.MPYes: publisher.on_found,
+    messages.MPNo: publisher.on_nothing,
+    messages.Graft: publisher.on_graft,
+    messages.MB: broker.on_withdrawal,
+    messages.Repair: repair.on_repair,
+    messages.Redo: repair.on_redo,
+    messages.Hello: components.on_hello,
+    messages.Cut: components.on_cut,
+    messages.Merge: components.on_merge,
+}
+
+
+class TreeNode:
+    """One node of an overlay of subscription trees: a ``Machine``."""
+
+    __slots__ = ("handlers", "me", "state")
+
+    def __init__(
+        self, me: NodeId, settings: TreeSettings | None = None, handlers: Mapping[type, Handler] = HANDLERS
+    ) -> None:
+        """Other ``handlers`` make variants of the protocol: see ``printed``."""
+        self.me = me
+        self.state = State(me, settings or TreeSettings())
+        self.handlers = handlers
+
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        state = self.state
+        state.now, state.rng = now, rng
+        out: Out = []
+        if type(stimulus) is Received:
+            if stimulus.sender in state.neighbours:  # otherwise the link is gone, and the message of no use
+                self.handlers[type(stimulus.message)](state, stimulus.sender, stimulus.message, out)
+            return out
+        match stimulus:
+            case Asked(request):
+                self._asked(request, out)
+            case TimerFired((kind, key)):
+                _timer(state, kind, key, out)
+            case LinkUp(peer):
+                components.link_up(state, peer, out)
+            case LinkDown(peer):
+                components.link_down(state, peer, out)
+            case Started(neighbours, saved):
+                _start(state, neighbours, saved, out)
+        return out
+
+    def _asked(self, request: Any, out: Out) -> None:
+        state = self.state
+        match request:
+            case Publish(event):
+                notify.publish(state, event, out)
+            case Subscribe(subscription):
+                _subscribe(state, subscription, out)
+            case Unsubscribe(id):
+                cancel.unsubscribe(state, id, out)
+            case BecomePublisher(type):
+                _check_type(type)
+                publisher.become_publisher(state, type, out)
+            case BecomeBroker(type):
+                broker.become_broker(state, type, out)
+            case _:
+                raise TreeError(f"{request!r} is no request to a tree node; see recado.protocols.pubsub")
+
+    def inspect(self) -> dict[str, Any]:
+        return _inspect(self.state)
+
+
+def _check_type(type: str) -> None:
+    if not type or "*" in type or "?" in type:
+        raise TreeError(f"{type!r} is no event type to publish: it needs a name, without * and ?")
+
+
+def _subscribe(state: State, subscription: Subscription, out: Out) -> None:
+    id = check_id(subscription.id)
+    if id in state.own:
+        raise TreeError(f"node {state.me!r} already has a subscription {id!r}; ids are unique in the whole overlay")
+    if len(state.own) >= state.settings.max_subscriptions:
+        raise TreeError(f"node {state.me!r} has {len(state.own):,} subscriptions, which is the limit max_subscriptions")
+    own = Own(id, subscription.type or type_in(subscription.filter), write_filter(subscription.filter))
+    out.append(Persist(f"subscription:{id}", [own.type, own.filter]))
+    sharing.begin(state, own, out)
+
+
+def type_in(filter: Filter) -> str:
+    """The one event type that the filter asks for, as the template syntax always does; empty if it is not told."""
+    for part in filter.parts if isinstance(filter, And) else (filter,):
+        if isinstance(part, Compare) and part.name == "type" and part.op == "==" and isinstance(part.value, str):
+            return part.value
+    return ""
+
+
+def _timer(state: State, kind: str, key: Any, out: Out) -> None:
+    if kind == "rebuild" and key in state.own and state.own[key].carrier is None:
+        subscribe.ask(state, state.own[key], out)
+    elif kind == "search":
+        repair.search_is_due(state, key, out)
+    elif kind == "causal":
+        causal.give_up(state, key, out)
+
+
+def _start(state: State, neighbours: Sequence[NodeId], saved: Mapping[str, Any], out: Out) -> None:
+    """Start in the founding component; but a node without links, or one that was here before, is alone at first."""
+    state.neighbours = dict.fromkeys(neighbours)
+    state.token = components.new_name(state)
+    if not neighbours or saved:
+        state.component, state.alone = components.new_name(state), True
+    if not saved:
+        return
+    for peer in neighbours:
+        components.link_up(state, peer, out)
+    state.epoch = saved.get("epoch", 0)
+    for key, value in saved.items():
+        kind, _, name = key.partition(":")
+        if kind == "publishes":
+            publisher.become_publisher(state, name, out)
+        elif kind == "subscription":
+            sharing.begin(state, Own(name, *value), out)
+
+
+def _inspect(state: State) -> dict[str, Any]:
+    tables = state.tables.by_type
+    return {
+        "node": state.me,
+        "neighbours": list(state.neighbours),
+        "publishes": list(state.published),
+        "subscriptions": {
+            own.id: {
+                "type": own.type,
+                "filter": own.filter,
+                "epoch": own.epoch,
+                "published": own.published,
+                "carrier": own.carrier,
+                "along": own.along,
+            }
+            for own in state.own.values()
+        },
+        "tables": {type: {id: _inspect_row(row) for id, row in table.items()} for type, table in tables.items()},
+        "counters": {
+            "rows": len(state.tables.rows),
+            "questions": len(state.questions) + len(state.older),
+            "searches": len(state.searches),
+            "seen": len(state.seen),
+            "waiting": len(state.waiting),
+            "buffered": len(state.buffer),
+            "delivered": state.delivered,
+            "duplicates": state.duplicates,
+            "refused": state.refused,
+        },
+    }
+
+
+def _inspect_row(row: Row) -> dict[str, Any]:
+    known: dict[str, Any] = {"next": list(row.next), "origin": list(row.origin)}
+    if row.joined:
+        known["rides"] = row.rides
+    return known

@@ -1,0 +1,256 @@
+"""MPP: a broker becomes a publisher (section 2.5 of the tree document, with its errata ER13 to ER18).
+
+The new publisher floods a search for subscriptions of the type; the answers lead back to it, and the rows of the new
+branches are made from them. Three modes: ``stream`` relays every yes at once, as the worked example does;
+``aggregate`` answers once, when all branches have; ``graft`` answers like aggregate but changes no table until the
+publisher, on a second pass, walks the branches it needs. Only grafting keeps every structure a tree on any graph.
+
+Beside the document: grafting that meets a question of the same subscription on its way, or another graft that was
+under way at the same time, might close a circle. Both can be seen where they meet: a question is still running there,
+or the row is younger than the search. Then the root is asked to build its tree once more, which settles it.
+"""
+
+from __future__ import annotations
+
+from recado.protocols.machine import NodeId, Persist, Send
+from recado.protocols.trees import buffer
+from recado.protocols.trees.messages import MP, C, Graft, Interest, MPNo, MPYes, Repair
+from recado.protocols.trees.rows import make_row, rebuild_later, report_published
+from recado.protocols.trees.state import LIVE, Out, Search, State, refuse
+from recado.protocols.trees.subscribe import attach
+from recado.protocols.trees.table import Row, speaks_of
+
+
+def become_publisher(state: State, type: str, out: Out) -> None:
+    """Also when it is one already: then it looks for subscriptions once more."""
+    state.published[type] = None
+    out.append(Persist(f"publishes:{type}", True))
+    search(state, type, out)
+
+
+def search(state: State, type: str, out: Out) -> None:
+    state.lost.pop(type, None)
+    _join_known_trees(state, type, out)
+    op = 1 + state.rng.randrange(1 << 62)
+    found = state.searches[op] = Search(op, type, state.me, set(state.neighbours), state.tick())
+    message = MP(op, type)
+    for neighbour in state.neighbours:
+        out.append(Send(neighbour, message, "a new publisher looks for subscriptions"))
+    if not found.pending:
+        finish(state, found, out)
+
+
+def _join_known_trees(state: State, type: str, out: Out) -> None:
+    """The trees that this node is on already, and those of its own subscriptions."""
+    for own in state.own.values():
+        if own.carrier is None and own.id not in state.tables.rows and speaks_of(own.type, type):
+            make_row(state, own.interest(), state.me, out, firm=True)
+            report_published(state, own.id, out)
+    for row in state.tables.of(type):
+        row.origin[state.me] = None
+    for question in state.questions.values():
+        if question.life == LIVE and not question.told and speaks_of(question.interest.type, type):
+            attach(state, question, state.me, out)
+
+
+# -- the search
+
+
+def on_search(state: State, sender: NodeId, message: MP, out: Out) -> None:
+    known = state.searches.get(message.op)
+    if known is not None:
+        if sender in known.pending:
+            _answered(state, known, sender, out)
+        else:  # the link is younger than this node's part in the search
+            out.append(Send(sender, MPNo(message.op), "this node has taken part already"))
+        return
+    if len(state.searches) >= state.settings.max_operations:
+        refuse(state, "max_operations", f"a search for subscriptions to {message.type!r}", out)
+        out.append(Send(sender, MPNo(message.op), "too many operations"))
+        return
+    pending = set(state.neighbours)
+    pending.discard(sender)
+    search = state.searches[message.op] = Search(message.op, message.type, sender, pending, state.tick())
+    for own in state.own.values():
+        if own.carrier is None and own.along is None and speaks_of(own.type, message.type):
+            search.found[own.id] = state.me, own.interest()
+    mode = state.settings.mpp
+    if search.found and mode != "graft":
+        for _, interest in search.found.values():
+            _extend(state, interest, state.me, sender, out)
+        if mode == "stream":
+            _say_yes(search, sender, tuple(interest for _, interest in search.found.values()), out)
+    for neighbour in state.neighbours:
+        if neighbour != sender:
+            out.append(Send(neighbour, message, "a search is passed on"))
+    if not pending:
+        finish(state, search, out)
+
+
+def on_found(state: State, sender: NodeId, message: MPYes, out: Out) -> None:
+    search = state.searches.get(message.op)
+    if search is None:
+        return
+    for interest in message.found:
+        search.found.setdefault(interest.id, (sender, interest))
+    mode = state.settings.mpp
+    if mode != "graft":
+        for interest in message.found:
+            _extend(state, interest, sender, search.parent, out)
+        if mode == "stream" and search.parent != state.me:
+            _say_yes(search, search.parent, message.found, out)
+    _answered(state, search, sender, out)
+
+
+def on_nothing(state: State, sender: NodeId, message: MPNo, out: Out) -> None:
+    search = state.searches.get(message.op)
+    if search is not None:
+        _answered(state, search, sender, out)
+
+
+def _say_yes(search: Search, parent: NodeId, found: tuple[Interest, ...], out: Out) -> None:
+    search.replied = True
+    out.append(Send(parent, MPYes(search.op, found), "subscriptions were found"))
+
+
+def _extend(state: State, interest: Interest, toward: NodeId, origin: NodeId, out: Out) -> None:
+    """Without grafting, answers change the tables at once."""
+    row = state.tables.rows.get(interest.id)
+    if row is None:
+        row = make_row(state, interest, toward, out, firm=False)
+    if row is not None:
+        row.next[toward] = None
+        row.origin[origin] = None
+    if toward == state.me:
+        report_published(state, interest.id, out)
+
+
+def _answered(state: State, search: Search, sender: NodeId, out: Out) -> None:
+    search.pending.discard(sender)
+    if not search.pending and not search.done:
+        finish(state, search, out)
+
+
+def finish(state: State, search: Search, out: Out) -> None:
+    search.done = True
+    mode = state.settings.mpp
+    if search.parent == state.me:
+        if mode == "graft" and search.type in state.published:
+            _graft(state, search, out)
+    elif not search.replied and search.parent in state.neighbours:
+        if search.found:
+            _say_yes(search, search.parent, tuple(interest for _, interest in search.found.values()), out)
+        else:
+            out.append(Send(search.parent, MPNo(search.op), "no subscription this way"))
+    if search.found and (mode == "stream" or (mode == "graft" and search.parent != state.me)):
+        _keep(state, search)  # a branch may say yes again, or be needed
+    else:
+        del state.searches[search.op]
+
+
+def _keep(state: State, search: Search) -> None:
+    """Its branches may be needed; those that were kept for longest are forgotten."""
+    searches = state.searches
+    del searches[search.op]
+    searches[search.op] = search
+    if len(searches) > state.settings.max_kept:
+        for op, other in searches.items():
+            if other.done:
+                del searches[op]
+                return
+
+
+# -- the second pass
+
+
+def _graft(state: State, search: Search, out: Out) -> None:
+    for branch, interest in search.found.values():
+        row = state.tables.rows.get(interest.id)
+        if (row is not None and row.epoch >= interest.epoch) or branch not in state.neighbours:
+            continue
+        question = state.questions.get(interest.id)
+        if question is not None and question.epoch >= interest.epoch:
+            continue  # this node publishes the type, so the question will find it
+        _branch_off(state, Graft(search.op, interest), state.me, branch, out)
+        if state.settings.buffer:
+            buffer.replay(state, interest, out)
+
+
+def _branch_off(state: State, graft: Graft, origin: NodeId, branch: NodeId, out: Out) -> bool:
+    row = make_row(state, graft.interest, branch, out, firm=False)
+    if row is None:
+        return False
+    row.origin[origin] = None
+    out.append(Send(branch, graft, "a new publisher is grafted onto a tree"))
+    return True
+
+
+def on_graft(state: State, sender: NodeId, message: Graft, out: Out) -> None:
+    interest = message.interest
+    id, epoch = interest.id, interest.epoch
+    own, question, row = state.own.get(id), state.questions.get(id), state.tables.rows.get(id)
+    newest = max(own.epoch if own else 0, question.epoch if question else 0, row.epoch if row else 0)
+    if newest > epoch:
+        out.append(Send(sender, C(id, epoch, lost=True), "the subscription has been built anew meanwhile"))
+    elif own is not None:
+        _graft_at_root(state, sender, message, out)
+    elif question is not None and question.epoch == epoch:
+        if question.parent in state.neighbours:
+            out.append(Send(question.parent, Repair(id, epoch), "a graft met a question"))
+        _turn_away(sender, interest, out)
+    elif row is not None and row.epoch == epoch:
+        _graft_at_row(state, sender, message, row, out)
+    else:
+        _graft_onward(state, sender, message, out)
+
+
+def _graft_at_root(state: State, sender: NodeId, message: Graft, out: Out) -> None:
+    id = message.interest.id
+    own = state.own[id]
+    _used(state, message.op, id)
+    if id in state.questions:
+        rebuild_later(state, id, own.epoch, out)
+        _turn_away(sender, message.interest, out)
+        return
+    row = state.tables.rows.get(id) or make_row(state, own.interest(), state.me, out, firm=True)
+    if row is not None:
+        row.origin[sender] = None
+        report_published(state, id, out)
+
+
+def _graft_at_row(state: State, sender: NodeId, message: Graft, row: Row, out: Out) -> None:
+    search, id = state.searches.get(message.op), message.interest.id
+    if row.firm or search is None or id not in search.found or row.born < search.born:
+        row.origin[sender] = None
+        _used(state, message.op, id)
+        return
+    branch, _ = search.found[id]
+    if branch in state.neighbours:
+        out.append(Send(branch, Repair(id, row.epoch, message.op), "two grafts met"))
+    _turn_away(sender, message.interest, out)
+
+
+def _turn_away(sender: NodeId, interest: Interest, out: Out) -> None:
+    """The new branch goes; the root's next question will find the publisher, or the publisher looks again."""
+    out.append(Send(sender, C(interest.id, interest.epoch, lost=True), "this branch might close a circle"))
+
+
+def _graft_onward(state: State, sender: NodeId, message: Graft, out: Out) -> None:
+    interest = message.interest
+    search = state.searches.get(message.op)
+    branch = None if search is None or interest.id not in search.found else search.found[interest.id][0]
+    if search is None or branch is None or branch not in state.neighbours:
+        lost = branch != state.me  # otherwise it was a subscription of this node, and was cancelled
+        out.append(Send(sender, C(interest.id, interest.epoch, lost), "the branch is not there any more"))
+    elif _branch_off(state, message, sender, branch, out):
+        _used(state, message.op, interest.id)
+    else:
+        out.append(Send(sender, C(interest.id, interest.epoch), "no room for another row"))
+
+
+def _used(state: State, op: int, id: str) -> None:
+    search = state.searches.get(op)
+    if search is not None:
+        search.found.pop(id, None)
+        if not search.found and search.done:
+            del state.searches[op]

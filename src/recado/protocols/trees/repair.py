@@ -1,0 +1,140 @@
+"""Repair: what a node does when a link or a neighbour is lost (beyond the tree document, which knows no failures).
+
+A broken link damages the trees that used it, and the operations that were under way on it.
+
+- On the subscriber's side, REPAIR climbs to the root, which after a short wait builds its tree anew, with a new epoch.
+- On the publishers' side the rows lead nowhere: they are taken down by C marked ``lost``. A publisher that hears it
+  waits for the root's new question, and searches by itself if none comes; for a graft may have been lost on the link
+  of which the root never knew.
+- A question or search that waited for an answer over the link goes on without it, and whoever began it is told to
+  begin again: REPAIR to a root, REDO to a publisher.
+
+A message that is lost with its link needs no other care: both ends notice the loss of the link, and the end that
+would have received it acts as if it had heard the worst. Links have to be reliable and in order while they are up.
+"""
+
+from __future__ import annotations
+
+from recado.protocols.machine import NodeId, Send, SetTimer
+from recado.protocols.trees import publisher
+from recado.protocols.trees.cancel import take_down
+from recado.protocols.trees.messages import Redo, Repair
+from recado.protocols.trees.rows import rebuild_later, report_row
+from recado.protocols.trees.state import CUT, LIVE, Out, Question, Search, State
+from recado.protocols.trees.subscribe import finish
+from recado.protocols.trees.table import Row
+
+
+def lose_link(state: State, peer: NodeId, out: Out) -> None:
+    """The link to ``peer``, which is no neighbour any more, took these with it."""
+    for question in [*state.questions.values(), *state.older.values()]:
+        _mend_question(state, question, peer, out)
+    for row in list(state.tables.rows.values()):
+        _mend_row(state, row, peer, out)
+    for search in list(state.searches.values()):
+        _mend_search(state, search, peer, out)
+
+
+def _mend_question(state: State, question: Question, peer: NodeId, out: Out) -> None:
+    if question.parent == peer:
+        if question.life == LIVE:
+            question.life = CUT
+    elif peer in question.pending and question.life == LIVE:
+        _report_question(state, question, out)
+    if peer in question.pending:
+        question.pending.discard(peer)
+        if not question.pending:
+            finish(state, question, out)
+
+
+def _report_question(state: State, question: Question, out: Out) -> None:
+    if question.parent == state.me:
+        rebuild_later(state, question.id, question.epoch, out)
+    elif not question.disturbed:
+        question.disturbed = True
+        out.append(Send(question.parent, Repair(question.id, question.epoch), "a question lost a branch"))
+
+
+def _mend_row(state: State, row: Row, peer: NodeId, out: Out) -> None:
+    if peer in row.next:
+        del row.next[peer]
+        if not row.next:
+            row.origin.pop(peer, None)
+            take_down(state, row, None, True, out)
+            return
+    if peer in row.origin:
+        del row.origin[peer]
+        report_row(state, row, out)
+
+
+def on_repair(state: State, sender: NodeId, message: Repair, out: Out) -> None:
+    id, epoch = message.id, message.epoch
+    if id in state.own:
+        rebuild_later(state, id, epoch, out)
+        return
+    search = state.searches.get(message.op) if message.op else None
+    if search is not None and id in search.found and search.found[id][0] in state.neighbours:
+        out.append(Send(search.found[id][0], message, "damage is reported to the root"))
+        return
+    question, row = state.questions.get(id), state.tables.rows.get(id)
+    if question is not None and question.epoch == epoch and question.life == LIVE:
+        _report_question(state, question, out)
+    elif row is not None and row.epoch == epoch:
+        report_row(state, row, out)
+
+
+# -- searches
+
+
+def _mend_search(state: State, search: Search, peer: NodeId, out: Out) -> None:
+    if search.parent == peer:
+        search.disturbed = True  # nobody is left to tell
+    branches = [id for id, (branch, _) in search.found.items() if branch == peer]
+    if search.done:
+        return  # a graft that comes for such a branch is sent back
+    for id in branches:
+        del search.found[id]
+    if branches or peer in search.pending:
+        _report_search(state, search, out)
+    if peer in search.pending:
+        search.pending.discard(peer)
+        if not search.pending:
+            publisher.finish(state, search, out)
+
+
+def _report_search(state: State, search: Search, out: Out) -> None:
+    if search.parent == state.me:
+        search_later(state, search.type, out)
+    elif not search.disturbed:
+        search.disturbed = True
+        out.append(Send(search.parent, Redo(search.op), "a search lost a branch"))
+
+
+def on_redo(state: State, sender: NodeId, message: Redo, out: Out) -> None:
+    search = state.searches.get(message.op)
+    if search is not None:
+        _report_search(state, search, out)
+
+
+def search_later(state: State, type: str, out: Out) -> None:
+    """A whole search is due. It comes after the rebuilding of trees, which may bring all that it looks for."""
+    if type in state.published:
+        settings = state.settings
+        state.lost.setdefault(type, {})[""] = 0  # not one subscription but any
+        out.append(SetTimer(("search", type), settings.repair_seconds * settings.patience))
+
+
+def search_is_due(state: State, type: str, out: Out) -> None:
+    """The wait is over: search, unless all that was lost has come back."""
+    rows = state.tables.rows
+    missing = state.lost.pop(type, {})
+    if type in state.published and any(id not in rows for id in missing):
+        publisher.search(state, type, out)
+
+
+def rebuild_everything(state: State, out: Out) -> None:
+    """Others may be within reach now: look for publishers and for subscriptions again."""
+    for own in state.own.values():
+        rebuild_later(state, own.id, own.epoch, out)
+    for type in state.published:
+        search_later(state, type, out)

@@ -1,0 +1,98 @@
+"""A publish/subscribe system in simulation: a topology, a machine for every node, operations one after another.
+
+``Cost`` is what the cost formulas speak of: M, the messages sent on links, and T, the time of the last arrival after
+the operation began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from recado.model.event import Event
+from recado.model.subscription import Subscription
+from recado.protocols.machine import Machine, NodeId
+from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Notified, Publish, Subscribe, Unsubscribe
+from recado.protocols.topology import Topology
+from recado.sim.kernel import Network, Simulation, Watch
+from recado.sim.network import UnitDelay
+
+
+class Cost(msgspec.Struct, frozen=True):
+    messages: int
+    time: float
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    time: float
+    node: NodeId
+    event: str
+    subscriptions: tuple[str, ...]
+
+
+class System:
+    """``make(node)`` gives the machine of a node; operations return what they cost once all is quiet."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        make: Callable[[NodeId], Machine],
+        network: Network | None = None,
+        seed: int = 0,
+        *,
+        watch: Watch | None = None,
+        size_of: Callable[[Any], int] | None = None,
+        cap: int = 10_000_000,
+    ) -> None:
+        self.topology, self.cap = topology, cap
+        self.deliveries: list[Delivery] = []
+        self.facts: list[tuple[float, NodeId, Any]] = []
+        self.simulation = Simulation(
+            network or UnitDelay(), seed, size_of=size_of, watch=watch, deliver=self._deliver, report=self._report
+        )
+        for node in topology.nodes:
+            self.simulation.add(node, make(node), topology.neighbours(node))
+        self.quiet()
+
+    def subscribe(self, node: NodeId, subscription: Subscription) -> Cost:
+        return self.do(node, Subscribe(subscription))
+
+    def unsubscribe(self, node: NodeId, id: str) -> Cost:
+        return self.do(node, Unsubscribe(id))
+
+    def publish(self, node: NodeId, event: Event) -> Cost:
+        return self.do(node, Publish(event))
+
+    def become_publisher(self, node: NodeId, type: str) -> Cost:
+        return self.do(node, BecomePublisher(type))
+
+    def become_broker(self, node: NodeId, type: str) -> Cost:
+        return self.do(node, BecomeBroker(type))
+
+    def do(self, node: NodeId, request: Any) -> Cost:
+        """One operation alone, until nothing is on its way."""
+        before, started = self.messages, self.simulation.now
+        self.simulation.last_arrival = started
+        self.simulation.ask(node, request)
+        self.quiet()
+        return Cost(self.messages - before, self.simulation.last_arrival - started)
+
+    def quiet(self) -> None:
+        """Run until nothing is on its way; a loop ends at the cap of steps, and leaves something pending."""
+        self.simulation.run(steps=self.cap)
+
+    @property
+    def messages(self) -> int:
+        return sum(sent.count for sent in self.simulation.sent.values())
+
+    def inspect(self, nodes: Iterable[NodeId] | None = None) -> dict[NodeId, dict[str, Any]]:
+        """What the nodes know."""
+        return {node: self.simulation.nodes[node].machine.inspect() for node in nodes or self.topology.nodes}
+
+    def _deliver(self, now: float, node: NodeId, notified: Notified) -> None:
+        self.deliveries.append(Delivery(now, node, notified.event.id, notified.subscriptions))
+
+    def _report(self, now: float, node: NodeId, fact: Any) -> None:
+        self.facts.append((now, node, fact))

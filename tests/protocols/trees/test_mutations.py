@@ -1,0 +1,139 @@
+"""Planted bugs: each of them must be found by the checks of the random lives, within the seeds of the default run.
+
+A mutation replaces a piece of a function's text. What runs is the real protocol with that one error in it. The machine
+without errors passes the same seeds in ``test_properties`` and ``test_faults``.
+"""
+
+import inspect
+import sys
+import textwrap
+
+import pytest
+
+from protocols.trees.test_faults import TROUBLED_SEEDS, bridge, troubled_life
+from protocols.trees.test_properties import SEEDS, life, race
+from recado.errors import RecadoError
+from recado.protocols.trees import broker, cancel, components, notify, publisher, repair, rows, subscribe
+from recado.protocols.trees import node as node_module
+from recado.protocols.trees.node import HANDLERS
+
+STEADY = {
+    "a no is not said": (subscribe.finish, "if not question.told and", "if False and"),
+    "a yes is passed on every time": (subscribe.attach, "question.told = True", "pass"),
+    "a no that was heard counts as an answer given": (
+        subscribe.on_no,
+        "if question is not None:",
+        "if question is not None:\n        question.told = True",
+    ),
+    "a crossing question is no answer": (subscribe._cross, "_answered(state, question, sender, out)", "pass"),
+    "a publisher keeps the question to itself": (subscribe._join, "if neighbour != sender:", "if not publishes:"),
+    "the asker is asked back": (subscribe._join, "pending.discard(sender)", "pass"),
+    "a new origin overwrites the others": (
+        subscribe.attach,
+        "row.origin[origin] = None",
+        "row.origin = {origin: None}",
+    ),
+    "a late yes gets no answer": (
+        subscribe.on_yes,
+        "if question.life == LIVE:",
+        "if question.life != LIVE: pass\n    elif True:",
+    ),
+    "cancelling takes the first origin only": (cancel._pass_on, "in row.origin:", "in list(row.origin)[:1]:"),
+    "cancelling passes by those who cancel": (cancel.unsubscribe, "_pass_on(state, row, None, False, out)", "pass"),
+    "a question goes on after cancelling": (cancel.withdraw_question, "question.life = why", "pass"),
+    "what was seen is not remembered": (notify.on_notification, "elif state.seen.add(", "elif bool("),
+    "the filter is not asked at the end": (notify._own_matching, "if verdict or", "if True or"),
+    "the filter is turned round": (notify._matching, "if verdict or", "if verdict is False or"),
+    "a subscriber does not relay": (
+        notify.forward,
+        "for node in targets:",
+        "for node in targets if not state.own else ():",
+    ),
+    "a leaving publisher takes all with it": (broker._lose, "if not row.has_source and", "if"),
+    "a row goes while others may still answer": (
+        broker._lose,
+        "(question is None or question.epoch != row.epoch)",
+        "True",
+    ),
+    "a new publisher is not on the trees it relays": (
+        publisher._join_known_trees,
+        "row.origin[state.me] = None",
+        "pass",
+    ),
+    "a search ends at a subscriber": (publisher.on_search, "if neighbour != sender:", "if not search.found:"),
+    "a graft forgets where it came from": (publisher._branch_off, "row.origin[origin] = None", "pass"),
+}
+RACING = {
+    "a graft stops anywhere": (publisher._graft_at_row, "if row.firm or search is None or", "if True or"),
+}
+TROUBLED = {
+    "a rebuild is forgotten": (rows.rebuild_later, "out.append(SetTimer", "(SetTimer"),
+    "a search is forgotten": (repair.search_later, "out.append(SetTimer", "(SetTimer"),
+    "an old row stays": (subscribe._tidy, "drop_row(state, row, out)", "pass"),
+    "an old question is answered as new": (subscribe._is_outdated, "return (", "return False and ("),
+    "a lost neighbour is waited for": (repair._mend_question, "question.pending.discard(peer)", "pass"),
+    "a lost branch is not told": (repair._mend_row, "report_row(state, row, out)", "pass"),
+    "damage is not passed on": (repair.on_repair, "report_row(state, row, out)", "pass"),
+    "what leads nowhere is kept": (repair._mend_row, "take_down(state, row, None, True, out)", "pass"),
+    "components never meet": (components.on_hello, "if mine[0] != theirs[0] and", "if False and"),
+    "a merge is not told on": (
+        components._merge,
+        "_flood(state, message, sender,",
+        "_flood(State(0, state.settings), message, sender,",
+    ),
+    "roles are lost in a crash": (node_module._start, "if not saved:", "if True:"),
+}
+
+BRIDGED = {
+    "a cut is not told on": (
+        components.on_cut,
+        "_flood(state, message, sender,",
+        "_flood(State(0, state.settings), message, sender,",
+    ),
+}
+
+
+def mutate(monkeypatch, function, old, new):
+    """Put the error in, wherever the function is known, and give the table of handlers with it."""
+    text = textwrap.dedent(inspect.getsource(function))
+    assert text.count(old) >= 1, f"{function.__name__} has changed: {old!r} is not in it"
+    module = sys.modules[function.__module__]
+    space = {}
+    exec(compile(text.replace(old, new, 1), module.__file__, "exec"), module.__dict__, space)
+    wrong = space[function.__name__]
+    for other in list(sys.modules.values()):
+        if getattr(other, "__name__", "").startswith("recado.protocols.trees"):
+            for name, value in list(vars(other).items()):
+                if value is function:
+                    monkeypatch.setattr(other, name, wrong)
+    return {kind: wrong if handler is function else handler for kind, handler in HANDLERS.items()}
+
+
+def first_seed_that_finds(live, seeds, handlers):
+    for seed in seeds:
+        try:
+            live(seed, handlers=handlers)
+        except (AssertionError, RecadoError, LookupError):
+            return seed
+    return None
+
+
+def test_the_tool_changes_nothing_else(monkeypatch):
+    handlers = mutate(monkeypatch, subscribe.on_question, "interest = message.interest", "interest = message.interest")
+    assert handlers != HANDLERS
+    assert first_seed_that_finds(life, range(30), handlers) is None
+    assert first_seed_that_finds(troubled_life, range(30), handlers) is None
+
+
+FOUND_BY = {
+    **dict.fromkeys(STEADY, (life, SEEDS)),
+    **dict.fromkeys(RACING, (race, SEEDS)),
+    **dict.fromkeys(TROUBLED, (troubled_life, TROUBLED_SEEDS)),
+    **dict.fromkeys(BRIDGED, (bridge, TROUBLED_SEEDS)),
+}
+
+
+@pytest.mark.parametrize("name", FOUND_BY)
+def test_an_error_is_found(monkeypatch, name):
+    handlers = mutate(monkeypatch, *{**STEADY, **RACING, **TROUBLED, **BRIDGED}[name])
+    assert first_seed_that_finds(*FOUND_BY[name], handlers) is not None
