@@ -71,12 +71,12 @@ $(PY):
 
 $(RUN): $(SETUP) | $(PY)
 	@echo "installing Recado into $(VENV) (once)"
-	@$(INSTALL) --editable '.[spark]'
+	@$(INSTALL) --editable '.[spark,sim]'
 	@touch $@
 
 $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
-	@$(INSTALL) --editable '.[dev,bench,spark]'
+	@$(INSTALL) --editable '.[dev,bench,spark,sim]'
 	@touch $(RUN) $@
 
 $(FUZZ): $(SETUP) | $(DEV)
