@@ -18,6 +18,10 @@ EXPECTED = {
         '{"id":"r-1","type":"reading","source":"/stations/porto","subject":"Porto","umidade":71,'
         '"temperatura média":18.5,"wind.gusts":[12,74,31],"$extensions":["subject"]}\n'
     ),
+    "three_nodes.py": (
+        "a publisher was found: True\nt-0 costs 24.9\nt-2 costs 7.5\n"
+        "bruno's row: {'next': ['ana'], 'origin': ['carla']}\n"
+    ),
     "fewer_subscriptions.py": (
         "equal:    ['Price < 25', 'Price < 100 and not (Price >= 25)']\n"
         "covered:  Price < 20\n"

@@ -34,6 +34,10 @@ app.command("recado.cli.demo:app", name="demo", help="Match the sample that Reca
 app.command("recado.cli.match:app", name="match", help="Match a file of events against a file of subscriptions.")
 app.command("recado.cli.filter:app", name="filter", help="Check, explain and compare filters.")
 app.command("recado.cli.pipeline.app:app", name="pipeline", help="Match and analyse on Spark.")
+app.command("recado.cli.node.app:app", name="node", help="Run a node of an overlay, or use one that runs.")
+app.command("recado.cli.overlay:app", name="overlay", help="Start, watch and stop many nodes on this machine.")
+app.command("recado.cli.sim:app", name="sim", help="Run scenarios of the simulator and draw the results.")
+app.command("recado.cli.experiment:app", name="experiment", help="Repeat the experiments of the documents and report.")
 app.command("recado.cli.bench:app", name="bench", help="Measure the matching engines on your machine.")
 
 

@@ -6,8 +6,8 @@ from protocols.trees.world import CAP
 from recado.filters.expression import parse
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.protocols.pubsub import Publish
-from recado.protocols.topology import random_graph, ring
+from recado.protocols.pubsub import Publish, Unsubscribe
+from recado.protocols.topology import complete, random_graph, ring, star
 from recado.protocols.trees import TreeNode, TreeSettings
 from recado.sim.draws import exponential
 from recado.sim.network import Links
@@ -26,7 +26,7 @@ class Slow:
         return (now + (self.delay if (sender, receiver) == self.link else 1.0),)
 
 
-def triangle(causal, delay=50.0, filter="true"):
+def triangle(causal, delay=50.0, filter="true", then=None):
     """0 asks, 1 answers when it hears the question, and 2 listens; the link from 0 to 2 becomes slow."""
     settings = TreeSettings(causal=causal, causal_wait_seconds=100.0)
     network = Slow(0, 2, 1.0)
@@ -40,7 +40,11 @@ def triangle(causal, delay=50.0, filter="true"):
     made.simulation.ask(0, Publish(Event("q", "question", attributes={"v": 1})))
     made.simulation.run(until=made.simulation.now + 2)
     assert [one.node for one in made.deliveries] == [1]
-    made.publish(1, Event("a", "answer"))
+    made.simulation.ask(1, Publish(Event("a", "answer")))
+    made.simulation.run(until=made.simulation.now + 10)
+    if then is not None:
+        made.simulation.ask(2, then)
+    made.quiet()
     return [one.event for one in made.deliveries if one.node == 2], made
 
 
@@ -59,6 +63,39 @@ def test_it_does_not_wait_for_ever():
     order, made = triangle(causal=True, filter="v > 5")
     assert order == ["a"]
     assert made.deliveries[-1].time > 100
+
+
+def test_order_holds_over_someone_who_heard_only_a_part():
+    """0 asks; 1 tells 2 in another type; 2 answers 3, who never hears of what 1 told."""
+    settings = TreeSettings(causal=True, causal_wait_seconds=100.0)
+    network = Slow(0, 3, 1.0)
+    made = System(complete(4), lambda node: TreeNode(node, settings), network)
+    for node, type in ((0, "talk"), (1, "rumour"), (2, "talk")):
+        made.become_publisher(node, type)
+    for node, type in ((1, "talk"), (2, "rumour"), (3, "talk")):
+        made.subscribe(node, Subscription(f"s{node}", type=type))
+    network.delay = 50.0
+    for node, event in ((0, Event("q", "talk")), (1, Event("r", "rumour")), (2, Event("a", "talk"))):
+        made.simulation.ask(node, Publish(event))
+        made.simulation.run(until=made.simulation.now + 2)
+    made.quiet()
+    assert [one.event for one in made.deliveries if one.node == 3] == ["q", "a"]
+
+
+def test_the_memory_of_publishers_is_bounded():
+    settings = TreeSettings(causal=True, max_kept=3)
+    made = System(star(9), lambda node: TreeNode(node, settings))
+    made.subscribe(0, Subscription("s", type="t"))
+    for node in range(1, 9):
+        made.become_publisher(node, "t")
+        made.publish(node, Event(f"e{node}", "t"))
+    assert len(made.deliveries) == 8
+    assert len(made.simulation.nodes[0].machine.state.after) == 3
+
+
+def test_who_cancels_gets_nothing_that_waited():
+    order, _ = triangle(causal=True, filter="v > 5", then=Unsubscribe("answers"))
+    assert order == []
 
 
 def test_random_conversations():

@@ -10,10 +10,10 @@ import textwrap
 
 import pytest
 
-from protocols.trees.test_faults import TROUBLED_SEEDS, bridge, troubled_life
-from protocols.trees.test_properties import SEEDS, life, race
+from protocols.trees.test_faults import BRIDGED_SEEDS, TROUBLED_SEEDS, bridge, lost_graft, troubled_life
+from protocols.trees.test_properties import CROWDED_SEEDS, RACING_SEEDS, SEEDS, crowd, life, race
 from recado.errors import RecadoError
-from recado.protocols.trees import broker, cancel, components, notify, publisher, repair, rows, subscribe
+from recado.protocols.trees import broker, cancel, components, notify, publisher, repair, rows, sharing, subscribe
 from recado.protocols.trees import node as node_module
 from recado.protocols.trees.node import HANDLERS
 
@@ -63,19 +63,24 @@ STEADY = {
     "a search ends at a subscriber": (publisher.on_search, "if neighbour != sender:", "if not search.found:"),
     "a graft forgets where it came from": (publisher._branch_off, "row.origin[origin] = None", "pass"),
 }
+SHARED = {
+    "those who ride on a row are not told": (rows.drop_row, "report_row(state, rider, out)", "pass"),
+    "those who are carried are forgotten": (sharing.release, "begin(state, own, out)", "pass"),
+    "a join ends after one step": (sharing._ride, "out.append(Send(node, message", "(Send(node, message"),
+    "any filter carries any other": (sharing._covered, "and (filter == own.filter", "and (True"),
+}
 RACING = {
     "a graft stops anywhere": (publisher._graft_at_row, "if row.firm or search is None or", "if True or"),
 }
 TROUBLED = {
-    "a rebuild is forgotten": (rows.rebuild_later, "out.append(SetTimer", "(SetTimer"),
-    "a search is forgotten": (repair.search_later, "out.append(SetTimer", "(SetTimer"),
+    "a rebuild is forgotten": (rows.rebuild_later, '"rebuild"', '"nothing"'),
+    "a search is forgotten": (repair.search_later, '"search"', '"nothing"'),
     "an old row stays": (subscribe._tidy, "drop_row(state, row, out)", "pass"),
-    "an old question is answered as new": (subscribe._is_outdated, "return (", "return False and ("),
     "a lost neighbour is waited for": (repair._mend_question, "question.pending.discard(peer)", "pass"),
     "a lost branch is not told": (repair._mend_row, "report_row(state, row, out)", "pass"),
     "damage is not passed on": (repair.on_repair, "report_row(state, row, out)", "pass"),
     "what leads nowhere is kept": (repair._mend_row, "take_down(state, row, None, True, out)", "pass"),
-    "components never meet": (components.on_hello, "if mine[0] != theirs[0] and", "if False and"),
+    "components never meet": (components.on_hello, "if _yields(mine, theirs)", "if False"),
     "a merge is not told on": (
         components._merge,
         "_flood(state, message, sender,",
@@ -84,6 +89,7 @@ TROUBLED = {
     "roles are lost in a crash": (node_module._start, "if not saved:", "if True:"),
 }
 
+LOST = {"what is missing is not looked for": (cancel._miss, '"missing"', '"nothing"')}
 BRIDGED = {
     "a cut is not told on": (
         components.on_cut,
@@ -127,13 +133,15 @@ def test_the_tool_changes_nothing_else(monkeypatch):
 
 FOUND_BY = {
     **dict.fromkeys(STEADY, (life, SEEDS)),
-    **dict.fromkeys(RACING, (race, SEEDS)),
+    **dict.fromkeys(SHARED, (crowd, CROWDED_SEEDS)),
+    **dict.fromkeys(RACING, (race, RACING_SEEDS)),
     **dict.fromkeys(TROUBLED, (troubled_life, TROUBLED_SEEDS)),
-    **dict.fromkeys(BRIDGED, (bridge, TROUBLED_SEEDS)),
+    **dict.fromkeys(LOST, (lost_graft, range(1))),
+    **dict.fromkeys(BRIDGED, (bridge, BRIDGED_SEEDS)),
 }
 
 
 @pytest.mark.parametrize("name", FOUND_BY)
 def test_an_error_is_found(monkeypatch, name):
-    handlers = mutate(monkeypatch, *{**STEADY, **RACING, **TROUBLED, **BRIDGED}[name])
+    handlers = mutate(monkeypatch, *{**STEADY, **SHARED, **RACING, **TROUBLED, **LOST, **BRIDGED}[name])
     assert first_seed_that_finds(*FOUND_BY[name], handlers) is not None

@@ -5,7 +5,7 @@ import pytest
 from protocols.trees.test_golden import complete, tables
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.protocols.topology import NET_13, NET_16
+from recado.protocols.topology import NET_13, NET_16, parse_edges
 from recado.protocols.trees import TreeNode
 from recado.protocols.trees.printed import PRINTED, printed_node
 from recado.sim.system import Cost, System
@@ -65,3 +65,17 @@ def test_all_else_is_the_corrected_protocol(operation):
     assert made.subscribe("G", Subscription("s", type="t")).messages in {28, 29, 30, 31}
     made.publish("F", Event("e", "t"))
     assert [delivery.node for delivery in made.deliveries] == ["G"]
+
+
+def test_printed_cancelling_goes_on_where_a_tree_forks():
+    made = system(parse_edges("a-b b-c c-d c-e"), [("d", "t"), ("e", "t")], "cancel")
+    made.subscribe("b", Subscription("s", type="t"))
+    assert made.unsubscribe("b", "s") == Cost(3, 2)
+    assert tables(made, "t") == {}
+
+
+def test_a_printed_publisher_absorbs_what_a_broker_would_pass_on():
+    made = system(parse_edges("a-b b-c"), [("b", "t"), ("c", "t")], "broker")
+    made.subscribe("a", Subscription("s", type="t"))
+    assert made.become_broker("c", "t") == Cost(1, 1)
+    assert tables(made, "t") == {"a": {"s": "a/b"}, "b": {"s": "a/b"}}

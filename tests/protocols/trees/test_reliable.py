@@ -109,6 +109,11 @@ def test_order_is_restored_and_repeats_are_dropped():
     assert sent(machine.handle(Received("a", Frame(6, 3, second)), 1.0, Random(1))) == []
 
 
+def test_what_is_no_frame_is_not_heard():
+    assert started().handle(Received("a", messages.Q(INTEREST)), 1.0, Random(1)) == ()
+    assert started().handle(Received("stranger", Frame(1, 1, messages.Q(INTEREST))), 1.0, Random(1)) == ()
+
+
 def test_a_newer_session_is_a_new_link():
     machine = started()
     machine.handle(Received("a", Frame(7, 1, messages.Q(INTEREST))), 1.0, Random(1))

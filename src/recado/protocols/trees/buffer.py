@@ -17,18 +17,13 @@ from recado.protocols.wire import read_filter
 
 def keep(state: State, message: N) -> None:
     _expire(state)
-    if len(state.buffer) >= state.settings.buffer:
-        del state.buffer[next(iter(state.buffer))]
-    state.buffer[message.event.type, message.number] = state.now, message
+    state.buffer.append((state.now, message))
 
 
 def _expire(state: State) -> None:
     oldest = state.now - state.settings.buffer_seconds
-    while state.buffer:
-        key, (time, _) = next(iter(state.buffer.items()))
-        if time >= oldest:
-            return
-        del state.buffer[key]
+    while state.buffer and state.buffer[0][0] < oldest:
+        state.buffer.popleft()
 
 
 def replay(state: State, interest: Interest, out: Out) -> None:
@@ -37,7 +32,7 @@ def replay(state: State, interest: Interest, out: Out) -> None:
     if row is None or row.epoch != interest.epoch:
         return
     _expire(state)
-    for _, message in state.buffer.values():
+    for _, message in state.buffer:
         event = message.event
         if speaks_of(interest.type, event.type) and matches(read_filter(interest.filter), event):
             copy = N(message.token, message.number, event, (interest.id,), message.after)

@@ -10,11 +10,11 @@ publishers it reaches will look for the subscription again if its root does not 
 
 from __future__ import annotations
 
-from recado.protocols.machine import NodeId, Persist, Send, SetTimer
+from recado.protocols.machine import NodeId, Persist, Send
 from recado.protocols.trees import sharing
 from recado.protocols.trees.messages import C
 from recado.protocols.trees.rows import drop_row
-from recado.protocols.trees.state import CANCELLED, CUT, LIVE, Out, State, TreeError
+from recado.protocols.trees.state import CANCELLED, CUT, LIVE, Out, State, TreeError, later
 from recado.protocols.trees.table import Row, speaks_of
 
 
@@ -72,5 +72,5 @@ def _miss(state: State, row: Row, out: Out) -> None:
     """This publisher has lost a subscriber; look for it after a while unless it comes back by itself."""
     settings = state.settings
     for type in [type for type in state.published if speaks_of(row.interest.type, type)]:
-        state.lost.setdefault(type, {})[row.interest.id] = row.epoch
-        out.append(SetTimer(("search", type), settings.repair_seconds * settings.patience))
+        state.lost.setdefault(type, {})[row.interest.id] = None
+        later(state, "missing", type, settings.repair_seconds * settings.patience, out)

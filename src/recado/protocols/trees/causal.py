@@ -1,9 +1,10 @@
 """Causal order, the future work of sections 4.1.3 and 7.2.2 of the tree document. Off unless ``causal`` is set.
 
 Every event of a publisher has a number among its events of that type. A notification carries the latest numbers that
-its publisher had delivered or published itself before: what it may depend on. A subscriber holds it back while one
-of those is of a type that it subscribes to, and has not come. Filters let events through that depend on others which
-they do not, and the subscriber cannot know; so nothing waits longer than ``causal_wait_seconds``.
+its publisher knew of, from what it published, delivered, or was told with that: what the event may depend on. A
+subscriber holds it back while one of those is of a type that it subscribes to, and has not come. Filters let events
+through that depend on others which they do not, and the subscriber cannot know; so nothing waits longer than
+``causal_wait_seconds``.
 """
 
 from __future__ import annotations
@@ -63,9 +64,13 @@ def _missing(state: State, message: N) -> bool:
 
 def _hand_over(state: State, held: Held, out: Out) -> None:
     message = held.message
+    for token, type, number in message.after:  # what this node publishes next may depend on these too
+        _known(state, token, type, number)
     _known(state, message.token, message.event.type, message.number)
-    state.delivered += 1
-    out.append(Deliver(Notified(message.event, held.ids)))
+    ids = tuple(id for id in held.ids if id in state.own)
+    if ids:
+        state.delivered += 1
+        out.append(Deliver(Notified(message.event, ids)))
 
 
 def _known(state: State, token: int, type: str, number: int) -> None:

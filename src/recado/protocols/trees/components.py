@@ -12,7 +12,7 @@ for subscriptions anew; that is enough for both sides to find each other. A node
 the side that yields, so that its joining costs the others nothing.
 
 A name can be out of date while a flood is under way. So a node that hears of a cut while it has a link younger than
-``settle_seconds`` does not trust that link to have been judged rightly, and has everybody look again.
+``settle_seconds``, on which the names were equal, does not trust that judgement, and has everybody look again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def on_hello(state: State, sender: NodeId, message: Hello, out: Out) -> None:
     mine = state.greeted.get(sender) or _greet(state, sender, out)
     theirs = message.component, message.alone
     state.alone = False
-    if mine[0] != theirs[0] and _yields(mine, theirs):
+    if mine[0] == theirs[0]:
+        return
+    state.young.pop(sender, None)  # whatever happened before, the two sides look for each other now
+    if _yields(mine, theirs):
         # another link between the same components leads to the same message, which is heard once
         _merge(state, Merge(0, mine[0], mine[0] ^ theirs[0]), sender, out)
 

@@ -84,7 +84,10 @@ class TreeNode:
         out: Out = []
         if type(stimulus) is Received:
             if stimulus.sender in state.neighbours:  # otherwise the link is gone, and the message of no use
-                self.handlers[type(stimulus.message)](state, stimulus.sender, stimulus.message, out)
+                handler = self.handlers.get(type(stimulus.message))
+                if handler is None:
+                    raise TreeError(f"{stimulus.message!r} is no message of the tree protocol")
+                handler(state, stimulus.sender, stimulus.message, out)
             return out
         match stimulus:
             case Asked(request):
@@ -145,10 +148,13 @@ def type_in(filter: Filter) -> str:
 
 
 def _timer(state: State, kind: str, key: Any, out: Out) -> None:
+    state.due.pop((kind, key), None)
     if kind == "rebuild" and key in state.own and state.own[key].carrier is None:
         subscribe.ask(state, state.own[key], out)
     elif kind == "search":
         repair.search_is_due(state, key, out)
+    elif kind == "missing":
+        repair.search_for_missing(state, key, out)
     elif kind == "causal":
         causal.give_up(state, key, out)
 

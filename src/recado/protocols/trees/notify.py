@@ -7,6 +7,8 @@ subscriptions it serves and only their rows are followed (``"subscriptions"``): 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from recado.model.event import Event
 from recado.protocols.machine import Deliver, NodeId, Send
 from recado.protocols.pubsub import Notified
@@ -57,7 +59,7 @@ def forward(state: State, message: N, sender: NodeId | None, out: Out, *, delive
         _deliver(state, message, _own_matching(state, event), out)
 
 
-def _matching(state: State, event: Event) -> list[Row]:
+def _matching(state: State, event: Event) -> Collection[Row]:
     rows = state.tables.of(event.type)
     if state.settings.filtering == "type":
         return rows

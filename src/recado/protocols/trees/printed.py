@@ -105,7 +105,7 @@ def _on_notification(state: State, sender: NodeId, message: N, out: Out) -> None
 
 
 def _on_withdrawal(state: State, sender: NodeId, message: MB, out: Out) -> None:
-    rows = state.tables.of(message.type)
+    rows = list(state.tables.of(message.type))
     if message.type not in state.published:
         targets: Nodes = {}
         for row in rows:

@@ -15,12 +15,12 @@ would have received it acts as if it had heard the worst. Links have to be relia
 
 from __future__ import annotations
 
-from recado.protocols.machine import NodeId, Send, SetTimer
+from recado.protocols.machine import NodeId, Send
 from recado.protocols.trees import publisher
 from recado.protocols.trees.cancel import take_down
 from recado.protocols.trees.messages import Redo, Repair
 from recado.protocols.trees.rows import rebuild_later, report_row
-from recado.protocols.trees.state import CUT, LIVE, Out, Question, Search, State
+from recado.protocols.trees.state import CUT, LIVE, Out, Question, Search, State, later
 from recado.protocols.trees.subscribe import finish
 from recado.protocols.trees.table import Row
 
@@ -117,18 +117,20 @@ def on_redo(state: State, sender: NodeId, message: Redo, out: Out) -> None:
 
 
 def search_later(state: State, type: str, out: Out) -> None:
-    """A whole search is due. It comes after the rebuilding of trees, which may bring all that it looks for."""
+    """A whole search is due, after a short wait for what else may happen."""
     if type in state.published:
-        settings = state.settings
-        state.lost.setdefault(type, {})[""] = 0  # not one subscription but any
-        out.append(SetTimer(("search", type), settings.repair_seconds * settings.patience))
+        later(state, "search", type, state.settings.repair_seconds, out)
 
 
 def search_is_due(state: State, type: str, out: Out) -> None:
-    """The wait is over: search, unless all that was lost has come back."""
-    rows = state.tables.rows
+    if type in state.published:
+        publisher.search(state, type, out)
+
+
+def search_for_missing(state: State, type: str, out: Out) -> None:
+    """This publisher has waited long enough; if all that was lost has come back, there is nothing to do."""
     missing = state.lost.pop(type, {})
-    if type in state.published and any(id not in rows for id in missing):
+    if type in state.published and any(id not in state.tables.rows for id in missing):
         publisher.search(state, type, out)
 
 

@@ -7,10 +7,10 @@ goes or is built anew, the root of the subscription that rode on it is asked to 
 from __future__ import annotations
 
 from recado.errors import FilterError
-from recado.protocols.machine import NodeId, Report, Send, SetTimer
+from recado.protocols.machine import NodeId, Report, Send
 from recado.protocols.pubsub import Settled, Unpublished
 from recado.protocols.trees.messages import Interest, Repair
-from recado.protocols.trees.state import Out, Own, State, refuse
+from recado.protocols.trees.state import Out, Own, State, later, refuse
 from recado.protocols.trees.table import Row
 from recado.protocols.wire import read_filter
 
@@ -63,7 +63,7 @@ def rebuild_later(state: State, id: str, epoch: int, out: Out) -> None:
     """The tree of this node's subscription is damaged. What happens within a short time is mended together."""
     own = state.own.get(id)
     if own is not None and own.epoch == epoch and own.carrier is None:
-        out.append(SetTimer(("rebuild", id), state.settings.repair_seconds))
+        later(state, "rebuild", id, state.settings.repair_seconds, out)
 
 
 def report_row(state: State, row: Row, out: Out) -> None:
@@ -106,5 +106,7 @@ def report_unpublished(state: State, id: str, out: Out) -> None:
     """The last publisher went."""
     for own in _family(state, id):
         own.published = False
-        own.along = None
         out.append(Report(Unpublished(own.id)))
+        if own.along is not None:  # a publisher may just have found the tree that it joined, so it asks for itself
+            rebuild_later(state, own.id, own.epoch, out)
+            own.along = None

@@ -12,12 +12,13 @@ one operation only). How long each is kept:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
 
 import msgspec
 
 from recado.errors import RecadoError
-from recado.protocols.machine import Effect, NodeId, Report, Rng
+from recado.protocols.machine import Effect, NodeId, Report, Rng, SetTimer
 from recado.protocols.trees.messages import Interest, N
 from recado.protocols.trees.settings import TreeSettings
 from recado.protocols.trees.table import Nodes, Tables, speaks_of
@@ -94,26 +95,26 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Recent:
-    """A memory of the latest keys."""
+    """A memory of the latest keys: at most ``most`` of them, and always the latest half of that."""
 
-    __slots__ = ("_keys", "_most")
+    __slots__ = ("_half", "_new", "_old")
 
     def __init__(self, most: int) -> None:
-        self._keys: dict[Hashable, None] = {}
-        self._most = most
+        self._half = max(1, most // 2)
+        self._new: set[Hashable] = set()
+        self._old: set[Hashable] = set()
 
     def add(self, key: Hashable) -> bool:
         """Remember the key; False if it was known."""
-        keys = self._keys
-        if key in keys:
+        if key in self._new or key in self._old:
             return False
-        if len(keys) >= self._most:
-            del keys[next(iter(keys))]
-        keys[key] = None
+        if len(self._new) >= self._half:
+            self._old, self._new = self._new, set()
+        self._new.add(key)
         return True
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._new) + len(self._old)
 
 
 class State:
@@ -125,6 +126,7 @@ class State:
         "buffer",
         "component",
         "delivered",
+        "due",
         "duplicates",
         "epoch",
         "greeted",
@@ -171,9 +173,10 @@ class State:
         self.greeted: dict[NodeId, tuple[int, bool]] = {}
         self.young: dict[NodeId, float] = {}
         self.heard = Recent(settings.max_kept)
-        self.lost: dict[str, dict[str, int]] = {}
+        self.lost: dict[str, dict[str, None]] = {}
+        self.due: dict[tuple[str, str], None] = {}
         # buffer and causal order
-        self.buffer: dict[tuple[str, int], tuple[float, N]] = {}
+        self.buffer: deque[tuple[float, N]] = deque(maxlen=settings.buffer)
         self.after: dict[tuple[int, str], int] = {}
         self.waiting: dict[int, Held] = {}
         # counters
@@ -190,6 +193,13 @@ class State:
         """A number that orders what happened at this node."""
         self.steps += 1
         return self.steps
+
+
+def later(state: State, kind: str, key: str, seconds: float, out: Out) -> None:
+    """Do something after a wait. It is not put off when it is asked for again meanwhile."""
+    if (kind, key) not in state.due:
+        state.due[kind, key] = None
+        out.append(SetTimer((kind, key), seconds))
 
 
 def refuse(state: State, limit: str, what: str, out: Out) -> None:

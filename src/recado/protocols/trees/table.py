@@ -10,6 +10,7 @@ and the very same event object, so the answers are remembered by object, for the
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 from recado.filters.evaluate import View, evaluate, matches
@@ -95,12 +96,12 @@ class Tables:
                 self._patterns.pop(type, None)
         return row
 
-    def of(self, type: str) -> list[Row]:
+    def of(self, type: str) -> Collection[Row]:
         """The rows of all subscriptions that events of this type may concern."""
         table = self.by_type.get(type)
-        found = list(table.values()) if table is not None else []
         if not self._patterns:
-            return found
+            return table.values() if table is not None else ()
+        found = list(table.values()) if table is not None else []
         for pattern in self._patterns:
             if speaks_of(pattern, type):
                 found += self.by_type[pattern].values()

@@ -1,0 +1,1 @@
+"""``recado node``: run a node of an overlay, and use one that runs on this machine."""

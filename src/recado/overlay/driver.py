@@ -1,0 +1,235 @@
+"""The driver: runs one machine in an event loop, as the simulator runs it in a heap.
+
+It gives the machine its stimuli one at a time and carries out the effects in their order. A stimulus that arises
+meanwhile waits for its turn. Timers are the loop's; the clock is that of the wall at the start and never goes back.
+
+What is persisted must be safe before any later effect. One sync to disk for every step would be slow, so effects that
+follow a ``Persist`` are held while the loop works off what has already arrived; then one commit makes all of it safe
+and the held effects go out. Before a link changes they go out in any case: what was meant for the old link must not
+be sent on a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from recado.errors import RecadoError
+from recado.overlay.errors import LinkError, OverlayError
+from recado.overlay.limits import OverlayLimits
+from recado.overlay.state import State
+from recado.overlay.story import Story
+from recado.protocols.machine import (
+    Asked,
+    CancelTimer,
+    Deliver,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Machine,
+    Persist,
+    Received,
+    Report,
+    Send,
+    SendFailed,
+    SetTimer,
+    Started,
+    Stimulus,
+    TimerFired,
+    TimerKey,
+)
+
+log = logging.getLogger("recado.overlay")
+
+
+class Surroundings(Protocol):
+    """Where effects lead."""
+
+    def send(self, receiver: Any, message: Any) -> int:
+        """Queue a message; its size in bytes, or -1 if there is no link."""
+        ...
+
+    def deliver(self, notification: Any) -> None: ...
+    def report(self, fact: Any) -> None: ...
+
+
+class Counters:
+    """What a node did, and with how many bytes on its links; messages by their kind."""
+
+    def __init__(self) -> None:
+        self.steps = self.delivered = self.sent_bytes = self.received_bytes = 0
+        self.sent: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+
+    def plain(self) -> dict[str, Any]:
+        return {name: dict(sorted(v.items())) if isinstance(v, Counter) else v for name, v in vars(self).items()}
+
+
+class Driver:
+    """``stop`` is called if the node cannot go on, with the reason."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        around: Surroundings,
+        *,
+        state: State,
+        limits: OverlayLimits,
+        rng: Random,
+        stop: Callable[[str], None],
+    ) -> None:
+        self.machine = machine
+        self.story = Story(limits)
+        self.counters = Counters()
+        self._around, self._state, self._rng, self._stop = around, state, rng, stop
+        self._loop = asyncio.get_running_loop()
+        self._epoch = time.time() - self._loop.time()
+        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._waiting: deque[tuple[Stimulus, int]] = deque()
+        self._busy = False
+        self._held: list[Effect] = []
+        self._safe: asyncio.Future[None] | None = None
+
+    @property
+    def now(self) -> float:
+        return self._epoch + self._loop.time()
+
+    @property
+    def timers(self) -> int:
+        """How many are set."""
+        return len(self._timers)
+
+    # -- stimuli
+
+    def start(self) -> None:
+        self.tell(Started((), self._state.load()))
+
+    def received(self, sender: str, message: Any, size_bytes: int) -> None:
+        self.counters.received[type(message).__name__] += 1
+        self.counters.received_bytes += size_bytes
+        self.tell(Received(sender, message), size_bytes)
+
+    def tell(self, stimulus: Stimulus, size_bytes: int = 0) -> None:
+        """Something happened. An ``Asked`` or ``Received`` that makes no sense raises what the machine raises."""
+        if isinstance(stimulus, LinkUp | LinkDown):
+            self._commit()
+        self._waiting.append((stimulus, size_bytes))
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._waiting:
+                self._step(*self._waiting.popleft())
+        finally:
+            self._busy = False
+
+    async def ask(self, request: Any, size_bytes: int = 0) -> None:
+        """The application wants something; returns when what was persisted for it is safe."""
+        self.tell(Asked(request), size_bytes)
+        if self._safe is not None:
+            await asyncio.shield(self._safe)
+
+    def _step(self, stimulus: Stimulus, size_bytes: int) -> None:
+        now = self.now
+        try:
+            effects = self.machine.handle(stimulus, now, self._rng)
+        except Exception as error:  # noqa: BLE001  # one bad message must not end the node
+            self._refused(stimulus, error)
+            return
+        self.counters.steps += 1
+        sent_bytes = self.counters.sent_bytes
+        for effect in effects:
+            self._carry_out(effect)
+        self.story.add(now, stimulus, effects, size_bytes + self.counters.sent_bytes - sent_bytes)
+
+    def _refused(self, stimulus: Stimulus, error: Exception) -> None:
+        """The machine found no sense in it: the asker, or the sender, is told."""
+        if not isinstance(error, RecadoError):
+            log.error("the machine failed at %r", stimulus, exc_info=error)
+        match stimulus:
+            case Asked() if isinstance(error, RecadoError):
+                raise error
+            case Asked():
+                raise OverlayError(f"the node failed at this request ({error!r}); its log has the details") from error
+            case Received(sender, message):
+                raise LinkError(f"{sender} sent a {type(message).__name__} that cannot be taken: {error}") from error
+
+    # -- effects
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Persist):
+            self._state.put(effect.key, effect.value)
+            if self._safe is None:
+                self._safe = self._loop.create_future()
+                self._loop.call_soon(self._commit)
+        elif self._safe is not None:
+            self._held.append(effect)
+        else:
+            self._do(effect)
+
+    def _commit(self) -> None:
+        if self._safe is None or self._safe.done():
+            return  # nothing waits; or saving failed before, and nothing more may go out
+        safe, held = self._safe, self._held
+        try:
+            self._state.commit()
+        except Exception as error:  # noqa: BLE001  # whatever the disk says, the node must not go on without its state
+            reason = f"the state cannot be saved: {error}"
+            safe.set_exception(OverlayError(reason))
+            safe.exception()  # there need not be anybody who waits for it
+            self._stop(reason)
+            return
+        self._safe, self._held = None, []
+        safe.set_result(None)
+        for effect in held:
+            self._do(effect)
+        if self._waiting:  # sends that failed
+            self.tell(*self._waiting.popleft())
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Send(receiver, message):
+                self._send(receiver, message)
+            case SetTimer(timer, after):
+                self._cancel(timer)
+                self._timers[timer] = self._loop.call_later(after, self._fire, timer)
+            case CancelTimer(timer):
+                self._cancel(timer)
+            case Deliver(notification):
+                self.counters.delivered += 1
+                self._around.deliver(notification)
+            case Report(fact):
+                self._around.report(fact)
+            case _:
+                self._stop(f"the machine wants {effect!r}, which a TCP overlay cannot do")
+
+    def _send(self, receiver: Any, message: Any) -> None:
+        size = self._around.send(receiver, message)
+        kind = type(message).__name__
+        if size < 0:
+            self.counters.failed[kind] += 1
+            self._waiting.append((SendFailed(receiver, message), 0))
+            return
+        self.counters.sent[kind] += 1
+        self.counters.sent_bytes += size
+
+    def _fire(self, timer: TimerKey) -> None:
+        self._timers.pop(timer, None)
+        self.tell(TimerFired(timer))
+
+    def _cancel(self, timer: TimerKey) -> None:
+        if handle := self._timers.pop(timer, None):
+            handle.cancel()
+
+    def close(self) -> None:
+        """No timer fires any more, and what was persisted is safe."""
+        self._commit()
+        for timer in list(self._timers):
+            self._cancel(timer)
+        self._state.close(commit=self._safe is None)

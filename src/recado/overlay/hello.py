@@ -1,0 +1,175 @@
+"""What a link says for itself: the hello, the proof of the shared key, keep-alive, and good-bye.
+
+Both sides say hello with a version, the names of overlay, protocol and node, and a fresh nonce; then each proves that
+it has the key by a MAC over both hellos, bound to who dialled, so that no answer can be used elsewhere. The dialler
+proves first: whoever merely connects to a listener learns nothing that depends on the key. Without a key all use the
+empty one, which proves nothing; see ``recado.overlay.security`` for where that is allowed.
+
+Two nodes may dial each other at the same moment. The node with the greater name is the one that accepts: it accepts
+one connection and refuses the other, so there is one link and no moment at which the two sides disagree.
+
+``Handshake`` is pure: payloads in, messages out. It is over when ``accepted``; a HelloError says why not.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import TypeAlias
+
+import msgspec
+
+from recado.overlay.errors import HelloError, LinkError
+from recado.overlay.names import is_name
+
+VERSION = 1
+NONCE_BYTES = 16
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
+    """Who speaks. ``capabilities`` names optional abilities; one that the other side does not know is ignored."""
+
+    version: int
+    overlay: str
+    protocol: str
+    node: str
+    nonce: bytes
+    capabilities: tuple[str, ...] = ()
+
+
+class Proof(msgspec.Struct, frozen=True, tag="proof", array_like=True):
+    mac: bytes
+
+
+class Accept(msgspec.Struct, frozen=True, tag="accept", array_like=True):
+    """From the node that decides: this connection is the link."""
+
+
+class Refuse(msgspec.Struct, frozen=True, tag="refuse", array_like=True):
+    """The connection ends, for a reason that a person can read. ``linked``: because there is a link already."""
+
+    reason: str
+    linked: bool = False
+
+
+class Ping(msgspec.Struct, frozen=True, tag="ping", array_like=True):
+    pass
+
+
+class Pong(msgspec.Struct, frozen=True, tag="pong", array_like=True):
+    pass
+
+
+class Bye(msgspec.Struct, frozen=True, tag="bye", array_like=True):
+    """The node stops; everything it had to say came before."""
+
+
+Control: TypeAlias = Hello | Proof | Accept | Refuse | Ping | Pong | Bye
+
+_decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
+encode_control = msgspec.msgpack.Encoder().encode
+
+
+def decode_control(payload: bytes) -> Control:
+    try:
+        return _decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise LinkError(f"a control frame that is none: {error}") from None
+
+
+class Handshake:
+    """The way from a connection to a link, at one of its ends."""
+
+    def __init__(self, me: Hello, key: bytes, *, dialled: bool) -> None:
+        self._me, self._key, self._dialled = me, key, dialled
+        self._mine = encode_control(me)
+        self._theirs = b""
+        self.peer: Hello | None = None
+        self.proven = False
+        self.accepted = False
+
+    def begin(self) -> list[Control]:
+        return [self._me] if self._dialled else []
+
+    @property
+    def decides(self) -> bool:
+        """Is it this side that accepts or refuses?"""
+        return self.peer is not None and self._me.node > self.peer.node
+
+    def receive(self, payload: bytes) -> list[Control]:
+        """Take one payload; what to answer."""
+        if self.peer is None:
+            return self._greet(payload)
+        match decode_control(payload):
+            case Refuse(reason, linked):
+                raise RefusedError(reason, linked, self.peer.node)
+            case Proof(mac) if not self.proven:
+                return self._verify(mac)
+            case Accept() if self.proven and not self.decides:
+                self.accepted = True
+                return []
+            case message:
+                raise HelloError(f"{type(message).__name__.lower()} out of turn, before the link was accepted")
+
+    def accept(self) -> Accept:
+        """The side that decides takes this connection."""
+        assert self.proven
+        assert self.decides
+        self.accepted = True
+        return Accept()
+
+    def _greet(self, payload: bytes) -> list[Control]:
+        hello = _read_hello(payload)
+        self._check(hello)
+        self.peer, self._theirs = hello, payload
+        return [Proof(self._mac(dialler=True))] if self._dialled else [self._me]
+
+    def _verify(self, mac: bytes) -> list[Control]:
+        if not hmac.compare_digest(mac, self._mac(dialler=not self._dialled)):
+            raise HelloError("the shared keys differ, or only one side has a key")
+        self.proven = True
+        return [] if self._dialled else [Proof(self._mac(dialler=False))]
+
+    def _check(self, hello: Hello) -> None:
+        for what in ("overlay", "protocol"):
+            ours, theirs = getattr(self._me, what), getattr(hello, what)
+            if ours != theirs:
+                raise HelloError(f"this is {what} {ours!r} and the other side is of {what} {theirs!r}")
+        if hello.node == self._me.node:
+            raise HelloError(f"both sides are called {hello.node!r}; is the node its own peer, or a name used twice?")
+        if not is_name(hello.node):
+            raise HelloError(f"{hello.node[:80]!r} is no name of a node")
+        if len(hello.nonce) != NONCE_BYTES:
+            raise HelloError(f"a nonce has {NONCE_BYTES} bytes, not {len(hello.nonce)}")
+
+    def _mac(self, *, dialler: bool) -> bytes:
+        first, second = (self._mine, self._theirs) if self._dialled else (self._theirs, self._mine)
+        side = b"dialler" if dialler else b"listener"
+        text = b"".join(len(part).to_bytes(4, "big") + part for part in (b"recado overlay", side, first, second))
+        return hmac.digest(self._key, text, "sha256")
+
+
+class RefusedError(HelloError):
+    """One side refused; ``linked`` if only because the two nodes have a link already."""
+
+    def __init__(self, reason: str, linked: bool = False, peer: str = "") -> None:
+        super().__init__(f"refused: {reason}")
+        self.linked, self.peer = linked, peer
+
+
+def _read_hello(payload: bytes) -> Hello:
+    """A hello of another version may have other fields, so the version is read first."""
+    try:
+        values = msgspec.msgpack.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        values = None
+    match values:
+        case ["refuse", str(reason), *rest]:
+            raise RefusedError(reason, rest[:1] == [True])
+        case ["hello", int(version), *_]:
+            if version != VERSION:
+                raise HelloError(f"this node speaks version {VERSION} and the other side version {version}")
+            try:
+                return msgspec.convert(values, Hello)
+            except msgspec.ValidationError as error:
+                raise HelloError(f"the hello is not well formed: {error}") from None
+    raise HelloError("the other side did not say hello; it is no node of an overlay")

@@ -1,0 +1,302 @@
+"""Many nodes on this machine, for experiments: processes are started, watched until all links are up, and stopped.
+
+The overlay's folder (``recado.overlay.names``) holds ``launch.json``, which says how each node was started, so that one
+that was killed can be started again as it was; the nodes' control sockets; ``state`` and ``logs``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recado.overlay.client import ask
+from recado.overlay.errors import OverlayError
+from recado.overlay.names import overlay_folder, socket_path
+from recado.overlay.node import Node
+from recado.overlay.plan import Plan
+from recado.overlay.protocol import trees
+from recado.overlay.security import Address, read_address, read_key
+from recado.overlay.watch import Watch
+
+FILE = "launch.json"
+PATIENCE_SECONDS = 5.0
+
+
+class LaunchedNode(msgspec.Struct):
+    name: str
+    listen: str
+    dials: list[str]
+    links: list[str]
+    publishes: tuple[str, ...] = ()
+    process: int = 0
+
+
+class Launch(msgspec.Struct):
+    overlay: str
+    key_file: str
+    settings: dict[str, Any]
+    nodes: dict[str, LaunchedNode]
+
+    @property
+    def folder(self) -> Path:
+        return overlay_folder(self.overlay)
+
+    def socket(self, name: str) -> Path:
+        return socket_path(self.overlay, name)
+
+    def save(self) -> None:
+        draft = self.folder / f"{FILE}.draft"
+        draft.write_bytes(msgspec.json.encode(self))
+        draft.replace(self.folder / FILE)
+
+
+def read_launch(overlay: str) -> Launch:
+    """How the overlay was started; an OverlayError if it was not."""
+    path = overlay_folder(overlay) / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Launch)
+    except FileNotFoundError:
+        raise OverlayError(f"no overlay {overlay!r} was started here; see: recado overlay up") from None
+    except msgspec.DecodeError as error:
+        raise OverlayError(f"{path} cannot be read: {error}") from None
+
+
+def new_launch(plan: Plan, beside: Path) -> Launch:
+    """Addresses for every node; ports that the plan leaves open are chosen by the system."""
+    topology = plan.topology()
+    names = [str(node) for node in topology.nodes]
+    with ExitStack() as stack:  # all ports are held until all are chosen, so that no two are the same
+        addresses = {n: _address(plan.nodes[n].listen if n in plan.nodes else "127.0.0.1:0", stack) for n in names}
+    key_file = str((beside / plan.key_file).resolve()) if plan.key_file else ""
+    nodes = {
+        name: LaunchedNode(
+            name,
+            str(addresses[name]),
+            [str(addresses[str(second)]) for first, second in topology.edges if first == name],
+            [str(other) for other in topology.neighbours(name)],
+            plan.nodes[name].publishes if name in plan.nodes else (),
+        )
+        for name in names
+    }
+    return Launch(plan.overlay, key_file, plan.settings, nodes)
+
+
+def relaunch(plan: Plan) -> Launch | None:
+    """The launch of the overlay if some of its nodes run, so that the missing ones come back as they were."""
+    try:
+        launch = read_launch(plan.overlay)
+    except OverlayError:
+        return None
+    if not any(alive(launch, name) for name in launch.nodes):
+        return None
+    topology = plan.topology()
+    if {str(n): [*map(str, topology.neighbours(n))] for n in topology.nodes} != {
+        node.name: node.links for node in launch.nodes.values()
+    }:
+        raise OverlayError(f"overlay {plan.overlay!r} runs with other nodes or links; first: recado overlay down")
+    return launch
+
+
+def _address(text: str, stack: ExitStack) -> Address:
+    address = read_address(text)
+    if address.port:
+        return address
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    held = stack.enter_context(socket.socket(family))
+    held.bind((address.host, 0))
+    return Address(address.host, held.getsockname()[1])
+
+
+def launched_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]]:
+    """The nodes of a process, as the launch says."""
+    launch = msgspec.json.decode((folder / FILE).read_bytes(), type=Launch)
+    key = read_key(Path(launch.key_file)) if launch.key_file else b""
+    nodes = []
+    for node in (launch.nodes[name] for name in names):
+        state = folder / "state" / node.name
+        live = Node(
+            node.name,
+            listen=node.listen,
+            peers=node.dials,
+            overlay=launch.overlay,
+            protocol=trees(launch.settings),
+            key=key,
+            state=state,
+        )
+        nodes.append((live, launch.socket(node.name)))
+    return nodes
+
+
+# -- begin
+
+
+def start(launch: Launch, processes: int = 0, timeout_seconds: float = 60.0, fresh: bool = True) -> list[str]:
+    """Start what does not run yet and wait until every link is up; the names of the nodes that were started.
+
+    If none ran before and that fails, none is left running.
+    """
+    missing = [name for name in launch.nodes if not alive(launch, name)]
+    if fresh and len(missing) == len(launch.nodes):
+        shutil.rmtree(launch.folder / "state", ignore_errors=True)
+    (launch.folder / "logs").mkdir(exist_ok=True)
+    launch.save()
+    try:
+        _start_nodes(launch, missing, processes, timeout_seconds)
+    except BaseException:
+        if len(missing) == len(launch.nodes):
+            stop(launch)
+        raise
+    return missing
+
+
+def _start_nodes(launch: Launch, names: list[str], processes: int, timeout_seconds: float) -> None:
+    groups = len(names) if processes <= 0 else min(processes, len(names))
+    for number in range(groups):
+        _start_process(launch, names[number::groups])
+    launch.save()
+    _wait(lambda: unlinked(launch), launch, timeout_seconds)
+    quiet(launch)
+    for name in names:
+        for type in launch.nodes[name].publishes:
+            _become_publisher(launch, name, type)
+    quiet(launch)
+
+
+def quiet(launch: Launch) -> None:
+    """Wait until nothing is on its way between the nodes."""
+    with Watch(map(launch.socket, launch.nodes)) as watch:
+        watch.quiet()
+
+
+def alive(launch: Launch, name: str) -> bool:
+    try:
+        ask(launch.socket(name), "count", timeout_seconds=PATIENCE_SECONDS)
+    except OverlayError:
+        return False
+    return True
+
+
+def _start_process(launch: Launch, names: list[str]) -> None:
+    log = str(launch.folder / "logs" / f"{names[0]}.log")
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", "recado.overlay.host", str(launch.folder), *names],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,  # so that Ctrl-C in the terminal of `overlay up` does not reach the nodes
+    )
+    for name in names:
+        launch.nodes[name].process = pid
+
+
+def unlinked(launch: Launch) -> list[str]:
+    """What is still missing: nodes that do not answer and links that are not up."""
+    missing = []
+    for node in launch.nodes.values():
+        try:
+            links = ask(launch.socket(node.name), "count")["links"]
+        except OverlayError:
+            missing.append(node.name)
+            continue
+        missing += [f"{node.name}-{other}" for other in node.links if other not in links]
+    return missing
+
+
+def _become_publisher(launch: Launch, name: str, type: str) -> None:
+    if type not in ask(launch.socket(name), "show")["machine"].get("publishes", ()):
+        ask(launch.socket(name), "become-publisher", type=type)
+
+
+def _wait(missing: Callable[[], list[str]], launch: Launch, timeout_seconds: float) -> None:
+    end = time.monotonic() + timeout_seconds
+    while waiting := missing():
+        dead = [node for node in launch.nodes.values() if node.process and not _runs(node.process)]
+        if dead or time.monotonic() > end:
+            names = ", ".join(node.name for node in dead) or ", ".join(waiting[:5])
+            what = "ended at once" if dead else f"not there after {timeout_seconds:g} s"
+            logs = launch.folder / "logs"
+            tail = _tail(logs / f"{dead[0].name}.log") if dead else ""
+            raise OverlayError(f"{names}: {what}; the logs are in {logs}{tail}")
+        time.sleep(0.05)
+
+
+def _tail(log: Path) -> str:
+    with suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return f"\n  {lines[-1]}" if lines else ""
+    return ""
+
+
+# -- end
+
+
+def stop(launch: Launch, timeout_seconds: float = 20.0) -> int:
+    """Ask every node to stop, and end the processes that do not; how many nodes were running."""
+    asked = 0
+    for name in launch.nodes:
+        with suppress(OverlayError):
+            ask(launch.socket(name), "stop", timeout_seconds=PATIENCE_SECONDS)
+            asked += 1
+    pids = list(dict.fromkeys(node.process for node in launch.nodes.values() if node.process))
+    _signal(pids, signal.SIGTERM, launch.folder)  # for those that have no socket yet
+    end = time.monotonic() + timeout_seconds
+    while any(_runs(pid) for pid in pids) and time.monotonic() < end:
+        time.sleep(0.02)
+    _signal(pids, signal.SIGKILL, launch.folder)
+    for name in launch.nodes:
+        launch.socket(name).unlink(missing_ok=True)
+    (launch.folder / FILE).unlink(missing_ok=True)
+    return asked
+
+
+def _signal(pids: Iterable[int], number: signal.Signals, folder: Path) -> None:
+    for pid in pids:
+        if _is_host(pid, folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _runs(pid: int) -> bool:
+    """Is there such a process? One of our own that has ended is laid to rest by the question."""
+    with suppress(ChildProcessError):
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # the number belongs to somebody else by now
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Has it ended, and only waits for somebody to ask how? Where there is no /proc, this is not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[:1] == [b"Z"]
+
+
+def _is_host(pid: int, folder: Path) -> bool:
+    """Is the process really one of this overlay's? Numbers are used again."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"recado.overlay.host" in words and os.fsencode(folder) in words

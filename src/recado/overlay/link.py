@@ -1,0 +1,198 @@
+"""A link: one connection to one peer, after the hello.
+
+Reading is one loop, writing another, and a third watches the silence. What is to be sent waits in a queue of bounded
+size. A peer that takes less than it is sent would fill it, so the link is cut then: waiting instead would make this
+node stop reading from others, and nodes on a cycle could end up waiting for each other. The applications of this node
+are the ones that can wait; see ``crowded``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from recado.overlay.errors import LinkError
+from recado.overlay.frames import FrameDecoder, header
+from recado.overlay.hello import Bye, Control, Ping, Pong, Refuse, decode_control, encode_control
+from recado.overlay.limits import OverlayLimits
+
+_PIECE = 65_536
+
+
+class Link:
+    """``receive(peer, payload)`` is called for every message of the machine; a LinkError from it ends the link."""
+
+    def __init__(
+        self,
+        peer: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        decoder: FrameDecoder,
+        *,
+        limits: OverlayLimits,
+        receive: Callable[[str, bytes], None],
+        dialled: bool,
+    ) -> None:
+        self.peer, self.dialled = peer, dialled
+        self.ended = asyncio.Event()
+        self.sent = self.received = 0
+        self.queued_bytes = 0
+        self._reader, self._writer, self._decoder = reader, writer, decoder
+        self._limits, self._receive = limits, receive
+        self._queue: deque[tuple[bytes, bytes]] = deque()
+        self._wake = asyncio.Event()
+        self._finishing = False
+        self._reason = ""
+        self._loop = asyncio.get_running_loop()
+        self._heard = self.since = self._loop.time()
+
+    @property
+    def crowded(self) -> bool:
+        """Is the queue half full? Then applications should wait a little before they publish more."""
+        return self.queued_bytes > self._limits.queue_bytes // 2
+
+    # -- sending
+
+    def send(self, payload: bytes) -> None:
+        """Queue one message of the machine."""
+        self.sent += 1
+        self._put(header(payload), payload)
+
+    def _say(self, message: Control) -> None:
+        payload = encode_control(message)
+        self._put(header(payload, control=True), payload)
+
+    def _put(self, head: bytes, payload: bytes) -> None:
+        if self._reason:
+            return
+        self.queued_bytes += len(head) + len(payload)
+        if self.queued_bytes > self._limits.queue_bytes:
+            waiting, self.queued_bytes = self.queued_bytes, 0
+            self._queue.clear()
+            self.cut(f"too slow: {waiting:,} bytes waited to be sent, and the limit is {self._limits.queue_bytes:,}")
+            return
+        self._queue.append((head, payload))
+        self._wake.set()
+
+    async def _write(self) -> None:
+        while not (self._finishing and not self._queue):
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                self._writer.write(self._piece())
+                await self._writer.drain()
+
+    def _piece(self) -> bytes:
+        """Some whole frames."""
+        parts: list[bytes] = []
+        size = 0
+        while self._queue and size < _PIECE:
+            head, payload = self._queue.popleft()
+            parts += (head, payload)
+            size += len(head) + len(payload)
+        self.queued_bytes -= size
+        return b"".join(parts)
+
+    # -- the end
+
+    def cut(self, reason: str) -> None:
+        """End at once, without what is queued; the first reason counts."""
+        if not self._reason:
+            self._reason = reason
+            self._writer.transport.abort()
+
+    def finish(self) -> None:
+        """End when everything queued was sent."""
+        self._say(Bye())
+        self._finishing = True
+
+    def probe(self) -> None:
+        """Find out soon whether the peer is still there."""
+        asked = self._loop.time()
+        self._say(Ping())
+        self._loop.call_later(self._limits.probe_seconds, self._probed, asked)
+
+    def _probed(self, asked: float) -> None:
+        if self._heard < asked:
+            self.cut(f"no answer to a probe within {self._limits.probe_seconds:g} s")
+
+    # -- the loops
+
+    async def run(self) -> str:
+        """Until the connection ends; the reason."""
+        writing = asyncio.create_task(self._writing())
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._read()
+        except LinkError as error:
+            self._reason = self._reason or str(error)
+            self._farewell(str(error))
+        except OSError as error:
+            self._reason = self._reason or f"connection lost: {error.strerror or error}"
+        finally:
+            writing.cancel()
+            watching.cancel()
+            await asyncio.gather(writing, watching, return_exceptions=True)
+            self._writer.close()
+            self.ended.set()
+        return self._reason or "closed by the other side"
+
+    async def _read(self) -> None:
+        self._take_frames()
+        while data := await self._reader.read(_PIECE):
+            self._heard = self._loop.time()
+            self._decoder.feed(data)
+            self._take_frames()
+        if self._decoder.waiting and not self._reason:
+            raise LinkError(f"the connection ended inside a frame, after {self._decoder.waiting} bytes of it")
+
+    def _take_frames(self) -> None:
+        for frame in self._decoder.frames():
+            if self._reason:
+                return
+            if frame.control:
+                self._control(decode_control(frame.payload))
+            else:
+                self.received += 1
+                self._receive(self.peer, frame.payload)
+
+    def _control(self, message: Control) -> None:
+        match message:
+            case Ping():
+                self._say(Pong())
+            case Pong():
+                pass
+            case Bye():
+                self.cut("the other side stopped")
+            case Refuse(reason):
+                self.cut(f"ended by the other side: {reason}")
+            case _:
+                raise LinkError(f"{type(message).__name__.lower()} on a link that is already accepted")
+
+    def _farewell(self, reason: str) -> None:
+        """Tell the peer why, if the connection can still take it."""
+        payload = encode_control(Refuse(reason))
+        with suppress(OSError, RuntimeError):
+            self._writer.write(header(payload, control=True) + payload)
+
+    async def _writing(self) -> None:
+        try:
+            await self._write()
+        except OSError as error:
+            self.cut(f"connection lost: {error.strerror or error}")
+        else:
+            self._reason = self._reason or "finished"
+            self._writer.close()
+
+    async def _watch(self) -> None:
+        """Ask when it has been quiet, give up when it stays quiet."""
+        pause = self._limits.ping_seconds / 2
+        while True:
+            await asyncio.sleep(pause)
+            quiet = self._loop.time() - self._heard
+            if quiet >= self._limits.silence_seconds:
+                self.cut(f"silent for {quiet:.1f} s")
+            elif quiet >= self._limits.ping_seconds:
+                self._say(Ping())

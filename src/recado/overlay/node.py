@@ -1,0 +1,237 @@
+"""A live node: a machine, its links, its state and the applications that use it.
+
+    async with Node("ana", listen="127.0.0.1:0") as ana, Node("bruno", peers=[str(ana.address)]) as bruno:
+        await bruno.become_publisher("Tick")
+        stream = await ana.subscribe(Subscription("cheap", parse("Price < 25"), type="Tick"))
+        await bruno.publish(Event("t-1", "Tick", attributes={"Price": 24.9}))
+
+Everything runs in one event loop; ``stop`` (or leaving the block) sends what is queued, says good-bye to the peers and
+ends every task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from recado.model.event import Event
+from recado.model.subscription import Subscription
+from recado.overlay.driver import Driver
+from recado.overlay.errors import OverlayError
+from recado.overlay.frames import HEADER_BYTES
+from recado.overlay.limits import OVERLAY_LIMITS, OverlayLimits
+from recado.overlay.links import Identity, Links
+from recado.overlay.names import check_name
+from recado.overlay.protocol import TREES, OverlayProtocol
+from recado.overlay.security import Address, Tls, read_address
+from recado.overlay.state import FileState, NoState
+from recado.overlay.streams import Stream, Streams, event_weight
+from recado.protocols.machine import Asked, LinkDown, LinkUp
+from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Notified, Publish, Subscribe, Unsubscribe
+
+log = logging.getLogger("recado.overlay")
+
+
+class Node:
+    """``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``seed`` is for repeatable runs."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        listen: str = "127.0.0.1:0",
+        peers: Iterable[str] = (),
+        overlay: str = "recado",
+        protocol: OverlayProtocol = TREES,
+        key: bytes = b"",
+        tls: Tls | None = None,
+        state: Path | None = None,
+        limits: OverlayLimits = OVERLAY_LIMITS,
+        seed: int | None = None,
+    ) -> None:
+        self.name, self.overlay = check_name(name), check_name(overlay)
+        self.protocol, self.key, self.tls, self.limits = protocol, key, tls, limits
+        self._listen, self._peers = read_address(listen), [read_address(peer) for peer in peers]
+        self._folder, self._rng = state, Random(seed)  # noqa: S311  # for back-off and machines, not for secrets
+        self.stopping, self.stopped = asyncio.Event(), asyncio.Event()
+        self.failure = ""
+        self.streams = Streams(limits)
+        self.links = Links(Identity(name, overlay, protocol.name, key, tls), self, limits, self._rng)
+
+    # -- begin and end
+
+    async def start(self) -> Node:
+        """Begin with what was saved, listen, and dial the peers."""
+        self._state = FileState(self._folder, self.name) if self._folder is not None else NoState()
+        machine = self.protocol.make(self.name)
+        self.driver = Driver(machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop)
+        self.driver.start()
+        self._resume()
+        try:
+            self.address: Address = await self.links.listen(self._listen)
+        except OverlayError:
+            self.driver.close()
+            raise
+        log.info("%s: listens on %s", self.name, self.address)
+        for peer in self._peers:
+            self.links.dial(peer)
+        return self
+
+    def _resume(self) -> None:
+        """Subscriptions that were to be kept go on; the others ended with the process that made them."""
+        kept = self._state.kept()
+        for id in self.driver.machine.inspect().get("subscriptions", ()):
+            if id in kept:
+                self.streams.open(id)
+            else:
+                self.driver.tell(Asked(Unsubscribe(id)))
+
+    async def stop(self) -> None:
+        """Send what is queued, say good-bye, end all tasks; a second call does nothing."""
+        if self.links.address is not None and not self.stopped.is_set():
+            self.stopped.set()
+            await self.links.close()
+            self.driver.close()
+            self.streams.close_all()
+            log.info("%s: stopped", self.name)
+
+    async def __aenter__(self) -> Node:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def ask_to_stop(self, failure: str = "") -> None:
+        """Whoever runs the node and waits for ``stopping`` should stop it now."""
+        if failure:
+            log.critical("%s: %s", self.name, failure)
+            self.failure = failure
+        self.stopping.set()
+
+    # -- what applications ask
+
+    async def subscribe(self, subscription: Subscription, *, keep: bool = False) -> Stream:
+        """A stream of what the subscription brings, from now on.
+
+        With ``keep`` the subscription outlives this process if the node has a state folder: see ``follow``.
+        """
+        if subscription.id in self.streams:
+            raise OverlayError(f"there is a subscription {subscription.id!r} at this node already")
+        stream = self.streams.open(subscription.id)
+        self._state.keep(subscription.id, keep)
+        try:
+            await self.driver.ask(Subscribe(subscription))
+        except BaseException:
+            self._state.keep(subscription.id, False)
+            self.streams.close(subscription.id)
+            raise
+        return stream
+
+    def follow(self, id: str) -> Stream:
+        """The stream of a subscription that exists, with what came while nobody followed it."""
+        return self.streams.get(id)
+
+    async def unsubscribe(self, id: str) -> None:
+        self._state.keep(id, False)
+        await self.driver.ask(Unsubscribe(id))
+        self.streams.close(id)
+
+    async def publish(self, event: Event) -> None:
+        """Waits a moment if a link is crowded, so that a fast publisher does not overrun its own node."""
+        await self._room()
+        await self.driver.ask(Publish(event), event_weight(event))
+
+    async def become_publisher(self, type: str) -> None:
+        await self.driver.ask(BecomePublisher(type))
+
+    async def become_broker(self, type: str) -> None:
+        await self.driver.ask(BecomeBroker(type))
+
+    def connect(self, address: str) -> None:
+        """Have a link to the node that listens there."""
+        self.links.dial(read_address(address))
+
+    async def linked(self, *peers: str) -> None:
+        """Wait until there are links to these peers."""
+        while not all(peer in self.links.links for peer in peers):
+            await asyncio.sleep(0.005)
+
+    async def _room(self) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.limits.publish_wait_seconds
+        while any(link.crowded for link in self.links.links.values()) and loop.time() < end:
+            await asyncio.sleep(0.005)
+
+    # -- what the links tell
+
+    def link_up(self, peer: str) -> None:
+        self.driver.tell(LinkUp(peer))
+
+    def link_down(self, peer: str) -> None:
+        self.driver.tell(LinkDown(peer))
+
+    def received(self, peer: str, payload: bytes) -> None:
+        self.driver.received(peer, self.protocol.decode(payload), len(payload) + HEADER_BYTES)
+
+    # -- what the driver does
+
+    def send(self, receiver: Any, message: Any) -> int:
+        link = self.links.links.get(receiver)
+        if link is None:
+            return -1
+        payload = self.protocol.encode(message)
+        if len(payload) > self.limits.frame_bytes:
+            log.error("%s: a %s of %d bytes is too large to send", self.name, type(message).__name__, len(payload))
+            return -1
+        link.send(payload)
+        return len(payload) + HEADER_BYTES
+
+    def deliver(self, notification: Notified) -> None:
+        self.streams.deliver(notification, self.driver.now)
+
+    def report(self, fact: Any) -> None:
+        log.info("%s: %r", self.name, fact)
+        self.streams.report(fact)
+
+    # -- what a person sees
+
+    def show(self) -> dict[str, Any]:
+        """The node's state as plain data."""
+        now = asyncio.get_running_loop().time()
+        return {
+            "node": self.name,
+            "overlay": self.overlay,
+            "protocol": self.protocol.name,
+            "address": str(self.address),
+            "process": os.getpid(),
+            "links": {peer: _link(link, now) for peer, link in sorted(self.links.links.items())},
+            "dials": [str(address) for address in self.links.dialled],
+            "refused": self.links.refused,
+            "counters": self.driver.counters.plain(),
+            "machine": self.driver.machine.inspect(),
+        }
+
+    def count(self) -> dict[str, Any]:
+        """What tells whether anything is on its way: steps taken, messages of each link, and timers that are set."""
+        return {
+            "node": self.name,
+            "steps": self.driver.counters.steps,
+            "sent": dict(self.driver.counters.sent),
+            "links": {peer: (link.sent, link.received) for peer, link in self.links.links.items()},
+            "timers": self.driver.timers,
+        }
+
+
+def _link(link: Any, now: float) -> dict[str, Any]:
+    return {
+        "dialled": link.dialled,
+        "seconds": round(now - link.since, 3),
+        "sent": link.sent,
+        "received": link.received,
+        "queued_bytes": link.queued_bytes,
+    }

@@ -1,0 +1,1 @@
+"""Runs of a simulation: scenario files, sweeps, results and plots."""

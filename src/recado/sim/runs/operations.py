@@ -1,0 +1,223 @@
+"""The operations of a run, drawn one by one, and what each of them should lead to.
+
+Operations depend on the workload, the topology and the seed, never on the protocol, so that all protocols of a sweep
+meet the same ones. ``Ledger`` is the oracle: it knows the life of every subscription, and so whom an event must reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from recado.filters.evaluate import matches
+from recado.model.event import Event
+from recado.model.filter import TRUE, And, Compare, Filter
+from recado.model.subscription import Subscription
+from recado.protocols.machine import NodeId
+from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
+from recado.protocols.topology import Topology
+from recado.sim.runs.setting import ScenarioError, WorkloadPart
+from recado.sim.streams import stream
+from recado.sim.workload import Zipf
+
+COMMON_FILTERS = 8
+
+Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker
+
+
+class Operation(msgspec.Struct, frozen=True):
+    kind: str
+    node: NodeId
+    request: Request
+    setup: bool = False
+    """Is it one of those that put publishers and subscriptions in place, before any is drawn?"""
+
+
+class Life(msgspec.Struct):
+    """A subscription from its first to its last moment."""
+
+    node: NodeId
+    subscription: Subscription
+    start: float
+    end: float = math.inf
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """An event that was published, and the subscriptions that must get it."""
+
+    time: float
+    publisher: NodeId
+    event: Event
+    wanted: tuple[str, ...]
+
+
+class Ledger:
+    """Who has subscribed to what, and who publishes what, as a plain list would know it."""
+
+    def __init__(self, settling: float = 0.0) -> None:
+        self.settling = settling
+        self.lives: dict[str, Life] = {}
+        self.live: dict[str, Life] = {}
+        self.publishers: dict[str, list[NodeId]] = {}
+        self.expectations: list[Expectation] = []
+
+    def note(self, operation: Operation, now: float) -> None:
+        node = operation.node
+        match operation.request:
+            case Subscribe(subscription):
+                self.lives[subscription.id] = self.live[subscription.id] = Life(node, subscription, now)
+            case Unsubscribe(id):
+                self.live.pop(id).end = now
+            case BecomePublisher(type):
+                self.publishers.setdefault(type, []).append(node)
+            case BecomeBroker(type):
+                self.publishers[type].remove(node)
+            case Publish(event):
+                self.expectations.append(Expectation(now, node, event, self._wanted_by(event, now)))
+
+    def _wanted_by(self, event: Event, now: float) -> tuple[str, ...]:
+        settled = now - self.settling
+        return tuple(id for id, life in self.live.items() if life.start <= settled and _wants(life, event))
+
+    def must(self, expected: Expectation) -> list[str]:
+        """The subscriptions that must get the event: those that stayed long enough."""
+        if not self.settling:
+            return list(expected.wanted)
+        return [id for id in expected.wanted if self.lives[id].end >= expected.time + self.settling]
+
+    def may(self, expected: Expectation, id: str) -> bool:
+        """Is it no mistake that a subscription got the event, although it need not?"""
+        life = self.lives.get(id)
+        if life is None or not self.settling or not _wants(life, expected.event):
+            return False
+        return life.start <= expected.time + self.settling and life.end >= expected.time - self.settling
+
+
+def _wants(life: Life, event: Event) -> bool:
+    return life.subscription.type == event.type and matches(life.subscription.filter, event)
+
+
+class Workload:
+    """Draws the operations of one run. The set-up comes first: all publishers, then all subscriptions."""
+
+    def __init__(self, part: WorkloadPart, topology: Topology, seed: int) -> None:
+        self.part, self.topology, self.rng = part, topology, stream(seed, "operations")
+        self._seed = seed
+        self.ledger = Ledger(part.settling if part.rate else 0.0)
+        self._places = _places(topology) if part.locality else {}
+        self._draw_type = Zipf([_type(number) for number in range(part.types)], part.popularity, self.rng)
+        self._count = 0
+        if part.publishers > len(topology.nodes):
+            raise ScenarioError(f"{part.publishers} publishers of a type need as many nodes, not {len(topology.nodes)}")
+
+    def operations(self) -> Iterator[Operation]:
+        """Each must be noted in the ledger before the next is asked for, since that depends on it."""
+        yield from self._publishers()
+        yield from self._subscriptions()
+        for _ in range(self.part.operations):
+            drawn = self._drawn()
+            if drawn is not None:
+                yield drawn
+
+    def _publishers(self) -> list[Operation]:
+        rng = stream(self._seed, "publishers")
+        return [
+            Operation("become_publisher", node, BecomePublisher(_type(number)), setup=True)
+            for number in range(self.part.types)
+            for node in rng.sample(self.topology.nodes, self.part.publishers)
+        ]
+
+    def _subscriptions(self) -> list[Operation]:
+        """A share of the nodes means different nodes; a count may ask more of some."""
+        wanted, nodes = self.part.subscriptions, self.topology.nodes
+        if isinstance(wanted, str):
+            wanted = max(1, round(float(wanted.rstrip("%")) / 100 * len(nodes)))
+        rng = stream(self._seed, "subscribers")
+        chosen: list[NodeId] = []
+        while len(chosen) < wanted:
+            chosen += rng.sample(nodes, min(len(nodes), wanted - len(chosen)))
+        return [self._subscribe(node, setup=True) for node in chosen]
+
+    def _drawn(self) -> Operation | None:
+        """One operation of the mix; None if it makes no sense now, as leaving with nobody there."""
+        draws: dict[str, Callable[[], Operation | None]] = {
+            "publish": self._publish,
+            "subscribe": lambda: self._subscribe(self.rng.choice(self.topology.nodes)),
+            "unsubscribe": self._unsubscribe,
+            "become_publisher": self._become_publisher,
+            "become_broker": self._become_broker,
+        }
+        weights = [getattr(self.part.mix, kind) for kind in draws]
+        return draws[self.rng.choices(list(draws), weights)[0]]()
+
+    def _publish(self) -> Operation | None:
+        type = self._draw_type()
+        publishers = self.ledger.publishers.get(type)
+        if not publishers:
+            return None
+        node = self.rng.choice(publishers)
+        return Operation("publish", node, Publish(Event(self._name("e"), type, attributes={"x": self.rng.random()})))
+
+    def _subscribe(self, node: NodeId, setup: bool = False) -> Operation:
+        subscription = Subscription(self._name("s"), self._filter(node), self._draw_type())
+        return Operation("subscribe", node, Subscribe(subscription), setup)
+
+    def _unsubscribe(self) -> Operation | None:
+        if not self.ledger.live:
+            return None
+        id = self.rng.choice(list(self.ledger.live))
+        return Operation("unsubscribe", self.ledger.live[id].node, Unsubscribe(id))
+
+    def _become_publisher(self) -> Operation | None:
+        type = self._draw_type()
+        publishers = self.ledger.publishers.get(type, ())
+        if len(publishers) == len(self.topology.nodes):
+            return None
+        node = self.rng.choice([node for node in self.topology.nodes if node not in publishers])
+        return Operation("become_publisher", node, BecomePublisher(type))
+
+    def _become_broker(self) -> Operation | None:
+        """The last publisher of a type stays: assumption A7 of the tree document."""
+        type = self._draw_type()
+        publishers = self.ledger.publishers.get(type, [])
+        if len(publishers) < 2:
+            return None
+        return Operation("become_broker", self.rng.choice(publishers), BecomeBroker(type))
+
+    def _filter(self, node: NodeId) -> Filter:
+        """As many numbers are drawn whatever the parameters, so that one that changes leaves the others alone."""
+        shared, which, place = self.rng.random(), self.rng.randrange(COMMON_FILTERS), self.rng.random()
+        part = self.part
+        if part.filters == "any":
+            return TRUE
+        if shared < part.overlap:
+            return Compare("x", "<", (which + 1) / COMMON_FILTERS)
+        if part.locality:
+            place = part.locality * self._places[node] + (1 - part.locality) * place
+        low = place * (1 - part.width)
+        return And((Compare("x", ">=", low), Compare("x", "<", low + part.width)))
+
+    def _name(self, letter: str) -> str:
+        self._count += 1
+        return f"{letter}{self._count}"
+
+
+def _type(number: int) -> str:
+    return f"t{number}"
+
+
+def _places(topology: Topology) -> dict[NodeId, float]:
+    """A number in [0, 1) for every node: neighbours in the tree of shortest paths, walked in depth, are near."""
+    order: dict[NodeId, float] = {}
+    stack = list(topology.nodes[:1])
+    far = topology.distances(topology.nodes[0])
+    while stack:
+        node = stack.pop()
+        if node in order:
+            continue
+        order[node] = len(order) / len(topology.nodes)
+        stack += [other for other in topology.neighbours(node) if far[other] > far[node]]
+    return order
