@@ -1,4 +1,4 @@
-"""What applications ask of any overlay, and what they get: the same for trees and for every protocol compared with them.
+"""What applications ask of any overlay, and what they get: the same for trees and for what they are compared with.
 
 Names are of the node's own application; identifiers of subscriptions are unique in the whole overlay and tell nothing
 of the node that made them.

@@ -67,12 +67,16 @@ def wire_size(message: Any) -> int:
     return HEADER_BYTES + len(_encoder.encode(message))
 
 
-@lru_cache(maxsize=65_536)
+FILTERS = 16_384
+"""So many filters are remembered; texts have a limit of their own, so a hostile peer cannot fill the memory."""
+
+
+@lru_cache(maxsize=FILTERS)
 def read_filter(text: str) -> Filter:
     return parse(text)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=FILTERS)
 def write_filter(filter: Filter) -> str:
     return format_filter(filter)
 
