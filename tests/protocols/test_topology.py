@@ -59,6 +59,12 @@ def test_distances():
     assert Topology((), ()).connected
 
 
+@pytest.mark.parametrize("text", ["a-b c", "a-b-c", "-b", "a-"])
+def test_what_is_no_list_of_links(text):
+    with pytest.raises(TopologyError, match="is no list of links; write them as A-B B-C"):
+        parse_edges(text)
+
+
 def test_regular_shapes():
     assert degrees(line(5)) == {1: 2, 2: 3}
     assert degrees(ring(5)) == {2: 5}

@@ -15,6 +15,8 @@ from recado.protocols.machine import (
     SetTimer,
     Started,
 )
+from recado.sim.kernel import Simulation
+from recado.sim.network import UnitDelay
 
 
 class Recorder:
@@ -112,3 +114,13 @@ class Beacon:
 
     def inspect(self):
         return {"heard": list(self.heard)}
+
+
+def two(network=None, **options):
+    """A simulation of two recorders, a and b, which have started."""
+    simulation = Simulation(network or UnitDelay(), **options)
+    machines = Recorder("a"), Recorder("b")
+    for machine in machines:
+        simulation.add(machine.me, machine)
+    simulation.run()
+    return simulation, *machines

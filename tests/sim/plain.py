@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from recado.protocols.machine import CancelTimer, Persist, Received, Send, SendFailed, SetTimer, Started, TimerFired
+from recado.protocols.machine import (
+    Asked,
+    CancelTimer,
+    Deliver,
+    Persist,
+    Received,
+    Send,
+    SendFailed,
+    SetTimer,
+    Started,
+    TimerFired,
+)
 from recado.sim.streams import stream
 
 
@@ -12,8 +23,8 @@ class PlainNode:
 
 
 class PlainSimulation:
-    def __init__(self, network, seed):
-        self.network, self.seed = network, seed
+    def __init__(self, network, seed, deliver=None):
+        self.network, self.seed, self.deliver = network, seed, deliver
         self.now, self.number, self.pending, self.steps, self.nodes, self.starts = 0.0, 0, [], [], {}, {}
 
     def add(self, id, machine):
@@ -25,6 +36,16 @@ class PlainSimulation:
     def crash(self, id):
         self.nodes[id].alive = False
 
+    def ask(self, id, request, at=None):
+        self.schedule(self.now if at is None else at, self.nodes[id], Asked(request))
+
+    def lose(self, sender, receiver):
+        lost = [e for e in self.pending if e[4] is not None and (e[4].id, e[2].id) == (sender, receiver)]
+        for entry in lost:
+            self.pending.remove(entry)
+            if self.network.tells_failure:
+                self.schedule(self.now, entry[4], SendFailed(receiver, entry[3].message))
+
     def at(self, time, call):
         self.schedule(time, None, call)
 
@@ -32,12 +53,15 @@ class PlainSimulation:
         self.number += 1
         self.pending.append((time, self.number, node, what, sender))
 
-    def run(self):
+    def run(self, until=float("inf")):
         while self.pending:
             first = min(self.pending, key=lambda entry: entry[:2])
+            if first[0] > until:
+                break
             self.pending.remove(first)
             self.now = first[0]
             self.take(*first)
+        self.now = until if until < float("inf") else self.now
 
     def take(self, now, number, node, what, sender):
         if node is None:
@@ -45,11 +69,14 @@ class PlainSimulation:
         elif not node.alive:
             if sender is not None and self.network.tells_failure:
                 self.schedule(now, sender, SendFailed(node.id, what.message))
+            elif isinstance(what, Asked) and self.nodes[node.id].alive:
+                self.schedule(now, self.nodes[node.id], what)
         elif self.is_due(node, number, what):
             effects = node.machine.handle(what, now, node.rng)
             self.steps.append((now, number, node.id, what, list(effects)))
             for effect in effects:
-                self.carry_out(effect, node, now)
+                if node.alive:
+                    self.carry_out(effect, node, now)
 
     def is_due(self, node, number, what):
         if not isinstance(what, TimerFired):
@@ -72,6 +99,8 @@ class PlainSimulation:
                 node.timers[timer] = self.number
             case CancelTimer(timer):
                 node.timers.pop(timer, None)
+            case Deliver(notification) if self.deliver is not None:
+                self.deliver(now, node.id, notification)
             case Persist(key, None):
                 node.saved.pop(key, None)
             case Persist(key, value):

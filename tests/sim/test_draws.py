@@ -4,7 +4,7 @@ from statistics import fmean, median
 
 import pytest
 
-from recado.sim.draws import DRAWS, constant, exponential, lognormal, named_draw, truncated, uniform, weibull
+from recado.sim.draws import constant, exponential, lognormal, truncated, uniform, weibull
 from recado.sim.kernel import SimulationError
 from recado.sim.streams import stream
 
@@ -46,21 +46,14 @@ def test_truncating_everything_is_refused():
         truncated(constant(2.0), 1.0)()
 
 
-def test_draws_by_name():
-    numbers = {"constant": (2,), "uniform": (1, 2), "exponential": (3,), "lognormal": (1, 0.5), "weibull": (1.8, 4)}
-    assert set(numbers) == set(DRAWS)
-    for name, given in numbers.items():
-        assert named_draw(name, *given, rng=rng())() > 0
-
-
 @pytest.mark.parametrize(
-    ("name", "numbers", "message"),
+    ("make", "message"),
     [
-        ("cauchy", (1,), "'cauchy' is no distribution; there are constant, uniform"),
-        ("uniform", (1,), "uniform does not take 1: "),
-        ("lognormal", (-1, 1), "lognormal does not take -1, 1: "),
+        (lambda: exponential(0, rng()), "the mean of an exponential distribution is more than 0, not 0"),
+        (lambda: lognormal(-1, 1, rng()), "the median of a lognormal distribution is more than 0, not -1"),
+        (lambda: weibull(0, 1, rng()), "the shape of a Weibull distribution is more than 0, not 0"),
     ],
 )
-def test_what_is_no_draw(name, numbers, message):
+def test_what_is_no_distribution(make, message):
     with pytest.raises(SimulationError, match=message):
-        named_draw(name, *numbers, rng=rng())
+        make()

@@ -27,17 +27,8 @@ from recado.sim.faults import Duplication, Loss
 from recado.sim.kernel import Simulation, SimulationError
 from recado.sim.network import Links, Mesh, UnitDelay
 from recado.sim.streams import stream
-from sim.machines import Flood, Recorder, Restless
+from sim.machines import Flood, Recorder, Restless, two
 from sim.plain import PlainSimulation
-
-
-def two(network=None, **options):
-    simulation = Simulation(network or UnitDelay(), **options)
-    machines = Recorder("a"), Recorder("b")
-    for machine in machines:
-        simulation.add(machine.me, machine)
-    simulation.run()
-    return simulation, *machines
 
 
 def networks(seed):
@@ -72,6 +63,49 @@ def test_the_kernel_takes_the_steps_of_its_plain_twin(kind, seed, monkeypatch):
         simulation.run()
     assert real_steps == plain.steps
     assert {node: real.nodes[node].saved for node in nodes} == {node: plain.nodes[node].saved for node in nodes}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_an_experiment_does_meanwhile(seed, monkeypatch):
+    """Calls, listeners and stops between runs: they ask, lose, crash, restart and call again, often for this moment."""
+    monkeypatch.setattr(agenda, "CROWD", 3)
+    monkeypatch.setattr(agenda, "USUAL", 2)
+    kind = ("unit", "links", "mesh", "lossy mesh", "twice")[seed % 5]
+    real_steps = []
+    watch = lambda s: real_steps.append((s.time, s.number, s.node, s.stimulus, [*s.effects]))  # noqa: E731  # short
+    real = Simulation(networks(seed)[kind], seed, watch=watch, deliver=lambda *_: meddle(*meddling[0]))
+    plain = PlainSimulation(networks(seed)[kind], seed, deliver=lambda *_: meddle(*meddling[1]))
+    meddling = [(simulation, Random(seed), [60]) for simulation in (real, plain)]
+    for simulation, rng, budget in meddling:
+        for node in range(5):
+            simulation.add(node, Restless(node, range(5)))
+            for second in range(8):
+                simulation.ask(node, "something", at=float(second))
+        for _ in range(12):
+            meddle(simulation, rng, budget)
+            simulation.run(until=simulation.now + rng.choice([0.0, 0.3, 1.0, 2.0]))
+        simulation.run()
+    assert real_steps == plain.steps
+    assert real.now == plain.now
+    assert len(real_steps) > 20
+
+
+def meddle(simulation, rng, budget):
+    budget[0] -= 1
+    if budget[0] < 0:
+        return
+    node, other, later = rng.randrange(5), rng.randrange(5), rng.choice([0.0, 0.0, 1.0, rng.uniform(0, 3)])
+    match rng.randrange(5):
+        case 0:
+            simulation.ask(node, "something", at=simulation.now + later)
+        case 1:
+            simulation.lose(node, other)
+        case 2 if simulation.nodes[node].alive:
+            simulation.crash(node)
+        case 2 | 3 if not simulation.nodes[node].alive:
+            simulation.add(node, Restless(node, range(5), 30))
+        case _:
+            simulation.at(simulation.now + later, lambda: meddle(simulation, rng, budget))
 
 
 def disturb(simulation, nodes, rng):
@@ -267,8 +301,11 @@ def test_impossible_requests_are_refused():
         simulation.add("a", Recorder())
     simulation.ask("a", [], at=2.0)
     simulation.run()
-    with pytest.raises(SimulationError, match=r"nothing can be scheduled for 1\.0; it is 2\.0"):
+    with pytest.raises(SimulationError, match=r"a call cannot be scheduled for 1\.0; it is 2\.0"):
         simulation.at(1.0, lambda: None)
+    for do in (simulation.crash, lambda id: simulation.ask(id, []), lambda id: simulation.link_up("a", id)):
+        with pytest.raises(SimulationError, match="there is no node 'c'"):
+            do("c")
 
 
 def test_the_state_of_crashed_nodes_is_freed():

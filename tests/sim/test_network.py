@@ -52,6 +52,8 @@ def test_distance_costs_time():
     assert arrivals(network, [(1.0, 1, 2), (1.0, 1, 1)]) == pytest.approx([1.03, 1.005])
     assert Euclidean({}).tells_failure
     assert not Euclidean({}, tells_failure=False).tells_failure
+    with pytest.raises(SimulationError, match="node 'a' is nowhere; give it a place"):
+        network.arrivals(1, "a", 0, 1.0)
 
 
 def test_a_line_carries_one_message_after_another():

@@ -152,6 +152,12 @@ def test_a_new_node_joins():
     assert stage.seen("c")[-1][1] == LinkDown("d")
     with pytest.raises(SimulationError, match="'d' is already there"):
         stage.outages.join("d", ["a"])
+    with pytest.raises(SimulationError, match="'e' cannot have a link to 'z', which is no node"):
+        stage.outages.join("e", ["a", "z"])
+    assert "e" not in stage.outages.targets()
+    for fail in (stage.outages.crash, stage.outages.restart):
+        with pytest.raises(SimulationError, match="no node 'e'; a new one comes with join"):
+            fail("e")
 
 
 def test_there_must_be_a_link():

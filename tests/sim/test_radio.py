@@ -118,3 +118,28 @@ def test_a_node_needs_a_place():
         radio.hearers("a")
     radio.move("a", (0, 0))
     assert radio.hearers("a") == {}
+
+
+def test_a_place_may_be_known_before_its_node_comes():
+    simulation = Simulation(IdealRadio({"a": (0, 0), "b": (9, 0), "c": (0, 9)}, stream(1)))
+    simulation.add("a", Beacon("a"))
+    simulation.add("b", Beacon("b", at_start=False))
+    simulation.run()
+    assert simulation.nodes["b"].machine.inspect() == {"heard": ["a"]}
+    simulation.add("c", Beacon("c", at_start=False))
+    simulation.ask("a", ())
+    simulation.run()
+    assert simulation.nodes["c"].machine.inspect() == {"heard": ["a"]}
+
+
+class LateRadio(IdealRadio):
+    def audience(self, sender, size_bytes, now):
+        return [(node, now - 1.0, signal) for node, signal in self.hearers(sender).items()]
+
+
+def test_nothing_is_heard_before_it_is_said():
+    simulation = Simulation(LateRadio({"a": (0, 0), "b": (9, 0)}, stream(1)))
+    simulation.add("a", Beacon("a"))
+    simulation.add("b", Beacon("b"))
+    with pytest.raises(SimulationError, match=r"the network lets 'hello' from 'a' arrive at 'b' at -1\.0; it is 0\.0"):
+        simulation.run()

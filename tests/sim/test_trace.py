@@ -14,6 +14,7 @@ from recado.protocols.machine import (
     CancelTimer,
     LinkDown,
     LinkUp,
+    Persist,
     Received,
     Report,
     Send,
@@ -23,16 +24,16 @@ from recado.protocols.machine import (
     TimerFired,
 )
 from recado.protocols.pubsub import Settled
-from recado.protocols.topology import NET_13, line, random_graph
+from recado.protocols.topology import NET_13, line
 from recado.sim.draws import constant, uniform
-from recado.sim.faults import Cuts, Duplication, Loss, Reordering
+from recado.sim.faults import Duplication
 from recado.sim.kernel import Simulation, SimulationError, Step
-from recado.sim.network import Bandwidth, Links, Mesh, UnitDelay
-from recado.sim.outages import Outages, storm
+from recado.sim.network import Links, Mesh, UnitDelay
 from recado.sim.radio import IdealRadio
 from recado.sim.streams import stream
 from recado.sim.trace import Trace
-from sim.machines import Beacon, Flood, Recorder, Restless
+from sim.machines import Beacon, Flood, Recorder, Restless, two
+from sim.whole import everything, trees
 
 
 def flooded(topology, network=None, seed=0, requests=((0.0, None, "word"),)):
@@ -46,44 +47,25 @@ def flooded(topology, network=None, seed=0, requests=((0.0, None, "word"),)):
     return trace
 
 
-def everything(seed):
-    """A run in which all models take part, names of nodes are strings, and machines do what they like."""
-    names = [f"node {number}" for number in range(10)]
-    graph = random_graph(10, 6, stream(seed, "graph"))
-    network = Links(uniform(0.1, 1.0, stream(seed, "delay")))
-    for fault in (Loss, Duplication, Reordering):
-        more = () if fault is Loss else (2.0,)
-        network = fault(network, 0.1, stream(seed, fault.__name__), *more)
-    cuts = Cuts(Bandwidth(network, 1000))
-    trace = Trace(keep=False)
-    simulation = Simulation(cuts, seed, watch=trace, size_of=lambda message: 100)
-    for name in names:
-        simulation.add(name, Restless(name, names))
-    named = type(graph)(names, ((names[one], names[other]) for one, other in graph.edges))
-    outages = Outages(simulation, named, lambda name: Restless(name, names), cuts, 0.2)
-    storm(outages, stream(seed, "storm"), 1.0, 20.0)
-    simulation.run()
-    return f"{trace.count} {trace.fingerprint}"
-
-
 HERE = Path(__file__).parents[1]
 
 
 def in_another_process(seed, hash_seed):
-    code = f"from sim.test_trace import everything; print(everything({seed}))"
+    code = f"from sim.whole import everything, trees; print(everything({seed}), trees({seed}), sep=chr(10))"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(HERE)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return tuple(done.stdout.splitlines())
 
 
 def test_a_run_is_the_same_whatever_the_hash_seed_and_the_number_of_processes():
-    here = everything(5)
-    assert int(here.split()[0]) > 300
+    here = everything(5), trees(5)
+    assert all(int(run.split()[0]) > 300 for run in here)
     assert in_another_process(5, "0") == here
     with ThreadPoolExecutor(3) as pool:
         together = list(pool.map(in_another_process, (5, 5, 6), ("1", "123", "1")))
     assert together[:2] == [here, here]
-    assert together[2] == everything(6) != here
+    assert together[2] == (everything(6), trees(6))
+    assert not {*together[2]} & {*here}
 
 
 def test_the_fingerprint_tells_runs_apart():
@@ -110,9 +92,7 @@ def test_one_node_or_one_event():
     about = list(trace.select(about="second"))
     assert [step.node for step in about] == [3, 2, 1, 0]
     assert list(trace.select(node=2, about="second")) == [about[1]]
-    assert list(trace.lines(node=0, about="second")) == [
-        "t=3.5 0: Received(sender=1, message='second', signal_dbm=None) -> Deliver(notification='second')"
-    ]
+    assert list(trace.lines(node=0, about="second")) == ["t=3.5 0: received 'second' from 1 -> delivered the same"]
     assert next(trace.lines(node=3)).endswith("-> nothing")
 
 
@@ -162,6 +142,30 @@ def test_every_cause_is_the_step_that_had_the_effect(seed):
     assert min(kinds.values()) > 0
 
 
+def test_lines_show_what_messages_hold_and_say_nothing_twice():
+    trace = Trace()
+    simulation, _, _ = two(watch=trace)
+    fact = Settled("s", published=False)
+    simulation.ask("a", [Send("b", fact, "to tell"), SetTimer("x", 1.5), Persist("k", [1]), Persist("k", None)])
+    simulation.at(4.0, lambda: simulation.crash("b"))
+    simulation.at(5.0, lambda: simulation.nodes["b"].saved.update(k=1) or simulation.add("b", Echo(), ("a", "c")))
+    simulation.ask("a", [Send("b", Settled("", published=True))], at=6.0)
+    simulation.run()
+    told = [line.partition(" -> ") for line in trace.lines()]
+    assert told[2][2] == (
+        "sent Settled(subscription='s', published=False) to b (to tell); set timer 'x' for 1.5 s; "
+        "saved 'k': [1]; forgot 'k'"
+    )
+    assert "".join(told[3]) == "t=1 b: received Settled(subscription='s', published=False) from a -> nothing"
+    assert told[5][0] == "t=5 b: started with links to a, c and saved k"
+    assert "".join(told[7]) == "t=7 b: received Settled(published=True) from a -> sent the same to a"
+
+
+class Echo(Recorder):
+    def handle(self, stimulus, now, rng):
+        return [Send(stimulus.sender, stimulus.message)] if isinstance(stimulus, Received) else ()
+
+
 def stories(simulation, trace):
     simulation.run()
     return [trace.story(step).splitlines() for step in trace.steps]
@@ -193,7 +197,7 @@ def test_stories_of_broadcasts():
     simulation.add(0, Beacon())
     simulation.add(1, Beacon(at_start=False))
     (*_, last) = stories(simulation, trace)
-    assert last[0].endswith("1 received 'hello' from 0")
+    assert last[0].endswith("1 received 'hello' from 0 at -26 dBm")
     assert last[1] == "t=0 0 broadcast 'hello', because it started"
     assert isinstance(trace.steps[0].effects[0], Broadcast)
 
@@ -213,7 +217,7 @@ def test_stories_of_other_effects():
     step = trace.steps[-1]
     first, second = (trace.story(step, effect) for effect in step.effects)
     assert first.startswith("t=0 a reported Settled, because it was asked for")
-    assert second.startswith("t=0 a CancelTimer(timer='x'), because it was asked for")
+    assert second.startswith("t=0 a cancelled timer 'x', because it was asked for")
 
 
 def test_a_cause_from_before_the_trace_is_unknown():
@@ -221,6 +225,20 @@ def test_a_cause_from_before_the_trace_is_unknown():
     failed = Step(9.0, 99, 0, SendFailed(1, "older than the trace"), (), 99)
     assert trace.cause(failed) is None
     assert trace.story(failed) == "t=9 0 learnt that 'older than the trace' did not reach 1"
+
+
+def test_a_trace_may_begin_late():
+    trace = Trace()
+    simulation = Simulation(UnitDelay(), watch=lambda step: trace(step) if step.time > 1.5 else None)
+    for node in range(4):
+        simulation.add(node, Flood(node), line(4).neighbours(node))
+    simulation.ask(0, "word")
+    simulation.run()
+    assert trace.cause(trace.steps[0]) is None
+    assert trace.story(trace.steps[-1]) == (
+        "t=3 3 received 'word' from 2\n"
+        "t=2 2 sent 'word' to 3 (the first copy goes on), because it received 'word' from 1"
+    )
 
 
 def test_a_trace_without_steps_has_no_story():

@@ -58,6 +58,16 @@ def test_poisson_times():
 
 def test_steady_times():
     assert list(steady(0.5, 2.0, start=1.0)) == [1.0, 1.5, 2.0, 2.5]
+    assert list(steady(1.0, 2.5)) == [0.0, 1.0, 2.0]
+    assert len(list(steady(0.29, 29.0))) == 100
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_rates_are_more_than_0(rate):
+    with pytest.raises(SimulationError, match="the rate of a Poisson process is more than 0, not"):
+        next(poisson(rate, 1.0, stream(1)))
+    with pytest.raises(SimulationError, match="the time between two requests is more than 0, not"):
+        next(steady(rate, 1.0))
 
 
 def test_requests_are_asked_for_at_their_times():

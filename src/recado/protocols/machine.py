@@ -19,10 +19,10 @@ runs, a seed replays any run, and a test asserts on a list::
         def inspect(self) -> dict[str, Any]:
             return {"heard": self.heard}
 
-What a machine may rely on: messages arrive whole; effects of one call are carried out before the next call; a timer
-fires once, not before its time, and setting it again replaces it; after a crash nothing comes back but what was given
-to ``Persist``. It may not rely on the order of a set, since that changes with PYTHONHASHSEED: keep what is iterated
-in dicts, lists or tuples.
+What a machine may rely on: ``Started`` comes first; messages arrive whole; effects of one call are carried out before
+the next call; a timer fires once, not before its time, and setting it again replaces it; after a crash nothing comes
+back but what was given to ``Persist``. It may not rely on the order of a set, since that changes with PYTHONHASHSEED:
+keep what is iterated in dicts, lists or tuples.
 
 A machine explains itself in two ways: ``inspect`` gives its tables as plain data, and every ``Send`` may say ``why``.
 Engines remember which stimulus led to which message, so that the story of a message can be told back to its origin.
@@ -140,7 +140,10 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
 
 class Persist(msgspec.Struct, frozen=True, gc=False):
-    """Keep a value over crashes, before any later effect is carried out; None forgets the key."""
+    """Keep a value over crashes, before any later effect is carried out; None forgets the key.
+
+    Values are plain data, and the machine does not change them afterwards: a live node has written them by then.
+    """
 
     key: str
     value: Any

@@ -63,8 +63,11 @@ class Topology:
 
 def parse_edges(text: str) -> Topology:
     """A topology written as ``A-B B-C``."""
-    edges = [tuple(edge.split("-")) for edge in text.split()]
-    return Topology((node for edge in edges for node in edge), ((first, second) for first, second in edges))
+    edges = [edge.partition("-") for edge in text.split()]
+    for first, _, second in edges:
+        if not first or not second or "-" in second:
+            raise TopologyError(f"{text!r} is no list of links; write them as A-B B-C")
+    return Topology((node for a, _, b in edges for node in (a, b)), ((a, b) for a, _, b in edges))
 
 
 NET_13 = parse_edges("K-J K-L J-G G-F G-H H-I F-C F-S C-A C-B C-D C-E A-B D-E")

@@ -23,6 +23,9 @@ CROWD = 4096
 USUAL = 64
 """So many entries in a stretch are worth sorting at once; it matters little whether they are 8 or 500."""
 
+LATEST = 1e150
+"""No entry is later, and no stretch is shorter than its inverse, so that every stretch has a finite number."""
+
 
 class Agenda:
     """``edge`` is the stretch that is going on: later ones are in ``far``, and ``order`` is a heap of their numbers."""
@@ -72,13 +75,18 @@ class Agenda:
         self.near.sort(reverse=True)
 
     def shorten(self) -> None:
-        """Make stretches so short that few of the entries that crowd this one share one; none is open after that."""
+        """Make stretches so short that few of the entries that crowd this one share one; none is open after that.
+
+        Where the crowd is spread over many stretches already (it was scheduled after a later one was opened), it only
+        has to be put there.
+        """
         times = [entry[0] for entry in (*self.near, *self.late)]
-        span = max(times) - min(times)
-        scale = len(times) / USUAL / span if span > 0 else 0.0
-        if scale <= self.scale:  # they are for the same moment, and no shorter stretch would part them
+        first, last = min(times), max(times)
+        scale = min(len(times) / USUAL / (last - first), LATEST) if last > first else 0.0
+        if scale <= self.scale and int(first * self.scale) == int(last * self.scale):  # nothing would part them
             self.crowd = 2 * len(times)
             return
+        scale = max(scale, self.scale)
         entries = list(self)
         for part in (self.near, self.late, self.far, self.order):
             part.clear()

@@ -6,10 +6,9 @@ Latencies, session lengths and gaps between arrivals are all such draws. The gap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any
 
 from recado.sim.kernel import SimulationError
 
@@ -28,16 +27,19 @@ def uniform(low: float, high: float, rng: Random) -> Draw:
 
 
 def exponential(mean: float, rng: Random) -> Draw:
+    positive(mean, "the mean of an exponential distribution")
     return partial(rng.expovariate, 1 / mean)
 
 
 def lognormal(median: float, sigma: float, rng: Random) -> Draw:
     """The usual shape of latencies on the Internet: most near the median, a long tail above it."""
+    positive(median, "the median of a lognormal distribution")
     return partial(rng.lognormvariate, math.log(median), sigma)
 
 
 def weibull(shape: float, mean: float, rng: Random) -> Draw:
     """The usual shape of sessions; the scale follows from the mean."""
+    positive(shape, "the shape of a Weibull distribution")
     return partial(rng.weibullvariate, mean / math.gamma(1 + 1 / shape), shape)
 
 
@@ -54,21 +56,7 @@ def truncated(draw: Draw, most: float) -> Draw:
     return inside
 
 
-DRAWS: Mapping[str, Callable[..., Draw]] = {
-    "constant": lambda value, rng: constant(value),
-    "uniform": uniform,
-    "exponential": exponential,
-    "lognormal": lognormal,
-    "weibull": weibull,
-}
-"""By name; all take their numbers and then a stream."""
-
-
-def named_draw(name: str, *numbers: Any, rng: Random) -> Draw:
-    """The draw that a scenario names, such as ``named_draw("uniform", 0.01, 0.05, rng=stream(seed, "latency"))``."""
-    if name not in DRAWS:
-        raise SimulationError(f"{name!r} is no distribution; there are {', '.join(DRAWS)}")
-    try:
-        return DRAWS[name](*numbers, rng)
-    except (TypeError, ValueError) as error:
-        raise SimulationError(f"{name} does not take {', '.join(map(str, numbers))}: {error}") from error
+def positive(value: float, what: str) -> None:
+    """Refuse what is not more than 0."""
+    if not value > 0:
+        raise SimulationError(f"{what} is more than 0, not {value}")

@@ -86,7 +86,11 @@ class Euclidean(PointToPoint):
         self.tells_failure = tells_failure
 
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
-        return (now + self._least + self._factor * math.dist(self._places[sender], self._places[receiver]),)
+        try:
+            distance = math.dist(self._places[sender], self._places[receiver])
+        except KeyError as nowhere:
+            raise SimulationError(f"node {nowhere} is nowhere; give it a place") from None
+        return (now + self._least + self._factor * distance,)
 
 
 class Around:

@@ -65,11 +65,13 @@ class Outages:
 
     def crash(self, node: NodeId) -> None:
         """What the node had sent may still arrive until its neighbours notice."""
+        self._known(node)
         self.simulation.crash(node)
         for link in self._links[node].values():
             self._break(link)
 
     def restart(self, node: NodeId) -> None:
+        self._known(node)
         for link in self._links[node].values():
             self._notice(link)
         self.simulation.add(node, self._make(node))
@@ -80,6 +82,9 @@ class Outages:
         """A new node, and its links come up."""
         if node in self._links:
             raise SimulationError(f"node {node!r} is already there; a crashed node comes back with restart")
+        for other in neighbours:
+            if other not in self._links:
+                raise SimulationError(f"node {node!r} cannot have a link to {other!r}, which is no node")
         self._links[node] = {}
         for other in neighbours:
             link = _Link(node, other, told_up=False)
@@ -120,6 +125,10 @@ class Outages:
     def _connect(self, link: _Link) -> None:
         first, second = link.ends
         self._links[first][second] = self._links[second][first] = link
+
+    def _known(self, node: NodeId) -> None:
+        if node not in self._links:
+            raise SimulationError(f"there is no node {node!r}; a new one comes with join")
 
     def _link(self, first: NodeId, second: NodeId) -> _Link:
         link = self._links.get(first, {}).get(second)

@@ -16,26 +16,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from hashlib import blake2b
 
-import msgspec
-
-from recado.protocols.machine import (
-    Asked,
-    Broadcast,
-    Deliver,
-    Effect,
-    LinkDown,
-    LinkUp,
-    NodeId,
-    Received,
-    Report,
-    Send,
-    SendFailed,
-    SetTimer,
-    Started,
-    Stimulus,
-    TimerFired,
-)
+from recado.protocols.machine import Broadcast, Effect, NodeId, Received, Send, SendFailed, SetTimer, TimerFired
 from recado.sim.kernel import SimulationError, Step
+from recado.sim.words import sentence, whole_line
 
 
 class Trace:
@@ -69,8 +52,7 @@ class Trace:
     def lines(self, node: NodeId | None = None, about: str | None = None) -> Iterator[str]:
         """The same for people, a line a step."""
         for step in self.select(node, about):
-            effects = "; ".join(map(repr, step.effects)) or "nothing"
-            yield f"t={step.time:g} {step.node}: {step.stimulus!r} -> {effects}"
+            yield whole_line(step)
 
     def sends(
         self, sender: NodeId | None = None, receiver: NodeId | None = None, kind: str | None = None
@@ -88,18 +70,16 @@ class Trace:
     # -- stories
 
     def cause(self, step: Step) -> Step | None:
-        """The step that sent the message, or set the timer; None for what came from outside."""
+        """The step that sent the message, or set the timer; None for what came from outside or is not in the trace."""
+        end = bisect_left(self._scheduled, step.number)
         match step.stimulus:
             case Received() | TimerFired():
-                return self.steps[bisect_left(self._scheduled, step.number) - 1]
+                before = self.steps[max(end - 1, 0) : end]
             case SendFailed():
-                return self._sender(step)
-        return None
-
-    def _sender(self, failed: Step) -> Step | None:
-        before = self.steps[: bisect_left(self._scheduled, failed.number)]
-        sent = (s for s in reversed(before) if s.node == failed.node and any(_led_to(e, failed) for e in s.effects))
-        return next(sent, None)
+                before = [earlier for earlier in self.steps[:end] if earlier.node == step.node]
+            case _:
+                return None
+        return next((s for s in reversed(before) if any(_led_to(effect, step) for effect in s.effects)), None)
 
     def story(self, step: Step, effect: Effect | None = None) -> str:
         """Why a step was taken, or why it had an effect, cause by cause; a line each, back to the beginning."""
@@ -107,7 +87,7 @@ class Trace:
             raise SimulationError("this trace did not keep its steps; make it with keep=True")
         lines = []
         while True:
-            lines.append(_sentence(step, effect))
+            lines.append(sentence(step, effect))
             cause = self.cause(step)
             if cause is None:
                 return "\n".join(lines)
@@ -129,48 +109,3 @@ def _led_to(effect: Effect, step: Step) -> bool:
         case (TimerFired(fired), SetTimer(timer, _)):
             return timer == fired
     return False
-
-
-def _sentence(step: Step, effect: Effect | None) -> str:
-    begin = f"t={step.time:g} {step.node}"
-    if effect is None:
-        return f"{begin} {_happened(step.stimulus)}"
-    return f"{begin} {_did(effect)}, because it {_happened(step.stimulus)}"
-
-
-def _did(effect: Effect) -> str:
-    match effect:
-        case Send(receiver, message, why):
-            return f"sent {_name(message)} to {receiver}{f' ({why})' if why else ''}"
-        case Broadcast(message, why):
-            return f"broadcast {_name(message)}{f' ({why})' if why else ''}"
-        case SetTimer(timer, seconds):
-            return f"set timer {timer!r} for {seconds:g} s"
-        case Deliver(notification):
-            return f"delivered {_name(notification)}"
-        case Report(fact):
-            return f"reported {_name(fact)}"
-    return repr(effect)
-
-
-def _happened(stimulus: Stimulus) -> str:
-    match stimulus:
-        case Started():
-            return "started"
-        case Received(sender, message):
-            return f"received {_name(message)} from {sender}"
-        case TimerFired(timer):
-            return f"saw timer {timer!r} fire"
-        case Asked(request):
-            return f"was asked for {_name(request)}"
-        case LinkUp(peer):
-            return f"got a link to {peer}"
-        case LinkDown(peer):
-            return f"lost the link to {peer}"
-        case SendFailed(receiver, message):
-            return f"learnt that {_name(message)} did not reach {receiver}"
-
-
-def _name(message: object) -> str:
-    """The type of a message is what people know it by; plain values are their own name."""
-    return type(message).__name__ if isinstance(message, msgspec.Struct) else repr(message)

@@ -6,6 +6,7 @@ popular: rank k is chosen in proportion to 1 / k^exponent) or ``rng.choice`` (al
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -13,9 +14,12 @@ from random import Random
 from typing import Generic, TypeVar
 
 from recado.protocols.machine import NodeId
+from recado.sim.draws import positive
 from recado.sim.kernel import Simulation, SimulationError
 
 T = TypeVar("T")
+
+ROUNDING = 1e-9  # 29 s divided by 0.29 s is a little more than 100
 
 
 class Zipf(Generic[T]):
@@ -38,6 +42,7 @@ class Zipf(Generic[T]):
 
 def poisson(rate: float, seconds: float, rng: Random, start: float = 0.0) -> Iterator[float]:
     """Times of a Poisson process, ``rate`` a second on average."""
+    positive(rate, "the rate of a Poisson process")
     time = start + rng.expovariate(rate)
     while time < start + seconds:
         yield time
@@ -45,8 +50,9 @@ def poisson(rate: float, seconds: float, rng: Random, start: float = 0.0) -> Ite
 
 
 def steady(every_seconds: float, seconds: float, start: float = 0.0) -> Iterator[float]:
-    """Times at equal distances, the first one at ``start``."""
-    for number in range(round(seconds / every_seconds)):
+    """Times at equal distances, the first one at ``start``, none as late as ``start + seconds``."""
+    positive(every_seconds, "the time between two requests")
+    for number in range(math.ceil(seconds / every_seconds - ROUNDING)):
         yield start + number * every_seconds
 
 

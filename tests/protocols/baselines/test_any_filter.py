@@ -18,7 +18,7 @@ OVERLAY = parse_edges("A-B B-C C-D B-E D-A")
 
 
 @pytest.mark.parametrize("name", ["identity", "covering", "merging", "merging-imperfect", "hermes", "virtual-groups"])
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(
     wanted=st.lists(st.tuples(st.sampled_from("ABCDE"), filters(max_leaves=5, sql=True)), min_size=1, max_size=6),
     seen=st.lists(attributes(), min_size=1, max_size=4),

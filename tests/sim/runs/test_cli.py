@@ -80,7 +80,7 @@ def test_traces(capsys, tmp_path):
     path = tmp_path / "net.toml"
     path.write_text('[topology]\nkind = "NET-13"\n[workload]\nfilters = "any"\noperations = 1\n')
     assert main(["sim", "run", str(path), "--trace-node", "K"]) == 0
-    assert " K: Started" in capsys.readouterr().out
+    assert " K: started" in capsys.readouterr().out
     assert main(["sim", "run", str(path), "--trace-event", "e11"]) == 0
     assert "was asked for Publish" in capsys.readouterr().out
 
