@@ -68,6 +68,9 @@ def test_publish_and_follow(pair, recado):
     assert recado("node", "publish", '{"id": "t-1", "type": "Tick", "Price": 24}', "-n", "bruno").out == "t-1\n"
     lines = '{"id": "t-2", "type": "Tick", "Price": 30}\n\n{"type": "Tick", "Price": 1}\n'
     assert recado("node", "publish", "-", "--node", "bruno", stdin=lines).err == "published 2 events\n"
+    run = recado("node", "publish", "-", "--node", "bruno", stdin='{"type": "Tick", "Price": 90}\n\n{"type"\n')
+    assert run.code == 2
+    assert "line 3: $: the JSON text ends too early; 1 event before it published" in run.err
     first, second = recado("node", "follow", "cheap", "--node", "ana", "--count", "2").records[-2:]
     assert first == {"event": {"id": "t-1", "type": "Tick", "Price": 24}, "subscriptions": ["cheap"]}
     assert second["event"]["Price"] == 1
@@ -104,7 +107,9 @@ def test_what_a_node_does_not_publish(pair, recado):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show"], "several nodes fit ''; name one with --node. Running: recado/ana, recado/bruno"),
+        (["show"], "several nodes run here; name one with --node: recado/ana, recado/bruno"),
+        (["show", "--node", "/recado/ana"], "'/recado' is no name of a node or overlay"),
+        (["follow", "s", "--count", "-1", "--node", "ana"], "Must be >= 0"),
         (["show", "--node", "davi"], "no node 'davi' runs here; running: recado/ana, recado/bruno"),
         (["subscribe", "Price <", "--node", "ana"], "expected a value but found the end of the filter"),
         (["publish", "nonsense", "--node", "ana"], "$: "),
@@ -152,6 +157,8 @@ def test_the_story_of_an_event(pair, recado):
     assert "received N from bruno" in recado("node", "story", "t-1", "--node", "ana", terminal=True).out
     assert len(recado("node", "story", "--last", "1", "--node", "ana").records) == 1
     assert recado("overlay", "story", "nothing").code == 1
+    assert recado("node", "story", "nothing", "--node", "ana").code == 1
+    assert recado("node", "show", "nothing", "--node", "ana").code == 1
 
 
 # -- recado node run, in a process of its own
@@ -275,7 +282,7 @@ def test_a_node_that_ends_at_once_is_told_with_its_last_words(recado, write):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show"], "name one of the overlays that run here: there is none"),
+        (["show"], "no overlay runs here; see: recado overlay up"),
         (["show", "none"], "no node of overlay 'none' runs here"),
         (["down", "none"], "no overlay 'none' was started here"),
         (["run", "none.ndjson"], "none.ndjson: cannot be read"),

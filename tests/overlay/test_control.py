@@ -131,8 +131,20 @@ def test_a_socket_that_a_killed_node_left_is_taken_over_but_not_a_living_one():
             pass
 
 
+def test_nodes_are_listed_with_their_numbers_in_order():
+    with background(*(node(f"n{number}") for number in (10, 2, 1))):
+        assert [path.stem for path in running()] == ["n1", "n2", "n10"]
+
+
+def test_a_request_nested_without_end_is_refused_and_the_node_goes_on():
+    with background(node("a")), NodeClient(path_of("a")) as client:
+        client._socket.sendall(b'{"do": "publish", "event": ' + b"[" * 50_000 + b"]" * 50_000 + b"}\n")
+        assert b'"error"' in client._file.readline()
+        assert client.ask("count")["node"] == "a"
+
+
 def test_nodes_are_found_by_name():
-    with pytest.raises(OverlayError, match="no node '' runs here; running: none"):
+    with pytest.raises(OverlayError, match="no node runs here; see: recado node run"):
         find_node("")
     with background(node("a", overlay="one")):
         assert find_node("") == find_node("a") == find_node("one/a") == path_of("a", "one")
@@ -140,8 +152,10 @@ def test_nodes_are_found_by_name():
             assert find_node("b") == path_of("b", "one")
             assert find_node("two/a") == path_of("a", "two")
             assert len(running()) == 3
+            with pytest.raises(OverlayError, match="'/one' is no name of a node or overlay"):
+                find_node("/one/a")
             for name in ("", "a"):
-                with pytest.raises(OverlayError, match=r"several nodes fit .* Running: one/a, one/b, two/a"):
+                with pytest.raises(OverlayError, match=r"several nodes .*; name one with --node: one/a, one/b, two/a"):
                     find_node(name)
     with pytest.raises(OverlayError, match="no node answers at"):
         NodeClient(path_of("a", "one"))

@@ -182,11 +182,27 @@ def test_the_side_that_does_not_decide_takes_what_the_other_accepts():
             old = a.links.links["z"]
             second = await (await Hand.to(a)).become("z", a)
             await until(lambda: a.links.links.get("z") not in (None, old))
-            assert await first.control() is None
+            assert set(await first.last_words()) == {Ping()}
             ups_and_downs = [step["what"] for step in a.driver.story.tell("z")]
             assert ups_and_downs == ["LinkUp", "LinkDown", "LinkUp"]
-            first.writer.close()
             second.writer.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(("middle", "double"), [("ana", "zoe"), ("zoe", "ana")])
+def test_a_second_node_of_a_name_does_not_take_the_link_of_the_first(middle, double, caplog):
+    async def test():
+        caplog.set_level(logging.INFO)
+        async with node(middle) as m, node(double, peers=[str(m.address)]) as first:
+            await m.linked(double)
+            link = m.links.links[double]
+            async with node(double, peers=[str(m.address)]):
+                await until(lambda: "name already" in caplog.text or "names are unique in an overlay" in caplog.text)
+                await asyncio.sleep(2 * QUICK.probe_seconds)
+            assert m.links.links[double] is link
+            assert [step["what"] for step in m.driver.story.tell(double)] == ["LinkUp"]
+            assert [step["what"] for step in first.driver.story.tell(middle)] == ["LinkUp"]
 
     run(test())
 

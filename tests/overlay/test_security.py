@@ -61,6 +61,15 @@ def test_keys(tmp_path):
         read_key(tmp_path / "none")
 
 
+@pytest.mark.parametrize(("mode", "told"), [(0o600, False), (0o640, True), (0o604, True)])
+def test_a_key_that_others_may_read_is_told(mode, told, tmp_path, caplog):
+    path = tmp_path / "key"
+    path.write_text("0123456789abcdef\n")
+    path.chmod(mode)
+    assert read_key(path) == b"0123456789abcdef"
+    assert ("chmod 600" in caplog.text) is told
+
+
 def test_tls_files_that_are_none_are_named(tmp_path):
     with pytest.raises(OverlayError, match="TLS cannot use"):
         Tls(tmp_path / "none", TLS.key, TLS.ca).server_context()

@@ -1,10 +1,13 @@
 """What was committed comes back; nobody else's state is taken."""
 
+import sqlite3
+
 import pytest
 
 from overlay.helpers import node, run
 from recado.model.subscription import Subscription
 from recado.overlay.errors import OverlayError
+from recado.overlay.protocol import TREES
 from recado.overlay.state import FILE, FileState
 
 
@@ -40,8 +43,60 @@ def test_a_file_that_is_no_database_is_named(tmp_path):
     with pytest.raises(OverlayError, match="cannot be used: file is not a database"):
         FileState(tmp_path, "a")
     (tmp_path / "file").write_text("")
-    with pytest.raises(OverlayError, match="cannot be used"):
+    with pytest.raises(OverlayError, match="cannot be opened"):
         FileState(tmp_path / "file", "a")
+
+
+@pytest.mark.parametrize("left", [20, 100, 4096, 9000])
+def test_a_state_file_that_was_cut_short_is_refused_with_what_to_do(left, tmp_path):
+    state = FileState(tmp_path, "a")
+    for number in range(100):
+        state.put(f"key {number}", "x" * 100)
+    state.commit()
+    state.close()
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(OverlayError, match=r"state\.db cannot be used: .* if it is damaged, take it away"):
+        FileState(tmp_path, "a")
+
+
+def test_a_value_that_cannot_be_read_is_refused_before_the_node_starts(tmp_path):
+    FileState(tmp_path, "a").close()
+    database = sqlite3.connect(tmp_path / FILE)
+    database.execute("INSERT INTO saved VALUES ('k', x'c1')")
+    database.commit()
+    database.close()
+    with pytest.raises(OverlayError, match="cannot be used"):
+        run(node("a", state=tmp_path).start())
+
+
+def test_state_that_the_machine_finds_no_sense_in_stops_the_start_and_frees_the_file(tmp_path):
+    state = FileState(tmp_path, "a")
+    state.put("subscription:s", 7)
+    state.close()
+
+    async def test():
+        with pytest.raises(OverlayError, match="what the node saved cannot be used"):
+            await node("a", protocol=TREES, state=tmp_path).start()
+
+    run(test())
+    FileState(tmp_path, "a").close()
+
+
+def test_a_full_disk_is_met_at_the_commit_only(tmp_path):
+    state = FileState(tmp_path, "a")
+    (pages,) = state._database.execute("PRAGMA page_count").fetchone()
+    state._database.execute(f"PRAGMA max_page_count = {pages}")
+    for number in range(1000):
+        state.put(f"key {number}", "x" * 1000)
+        state.keep(f"s{number}", True)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        state.commit()
+    state.close(commit=False)
+    again = FileState(tmp_path, "a")
+    assert again.load() == {}
+    assert again.kept() == []
+    again.close()
 
 
 def test_a_node_gets_back_what_its_machine_saved(tmp_path):

@@ -162,13 +162,15 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
 def _find(overlay: str) -> str:
     """The overlay that is meant; without a name, the only one."""
     from recado.overlay.errors import OverlayError
-    from recado.overlay.names import running
+    from recado.overlay.names import check_name, running
 
     if overlay:
-        return overlay
+        return check_name(overlay)
     names = list(dict.fromkeys(path.parent.name for path in running()))
-    if len(names) != 1:
-        raise OverlayError(f"name one of the overlays that run here: {', '.join(names) or 'there is none'}")
+    if not names:
+        raise OverlayError("no overlay runs here; see: recado overlay up --help")
+    if len(names) > 1:
+        raise OverlayError(f"several overlays run here; name one: {', '.join(names)}")
     return names[0]
 
 

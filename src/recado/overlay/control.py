@@ -184,6 +184,8 @@ class Control:
             writer.write(_line({"error": f"the request cannot be read: {error}"}))
         except RecadoError as error:
             writer.write(_line({"error": str(error)}))
+        except (RecursionError, ValueError) as error:
+            writer.write(_line({"error": f"the request cannot be taken: {error}"}))
 
     async def _do(self, request: AnyRequest) -> Any:
         node = self._node

@@ -157,6 +157,8 @@ class Driver:
                 raise error
             case Asked():
                 raise OverlayError(f"the node failed at this request ({error!r}); its log has the details") from error
+            case Started():
+                raise OverlayError(f"what the node saved cannot be used: {error!r}") from error
             case Received(sender, message):
                 raise LinkError(f"{sender} sent a {type(message).__name__} that cannot be taken: {error}") from error
 

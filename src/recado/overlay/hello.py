@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from recado.overlay.complaints import foreign
 from recado.overlay.errors import HelloError, LinkError
 from recado.overlay.names import is_name
 
@@ -152,7 +153,7 @@ class RefusedError(HelloError):
     """One side refused; ``linked`` if only because the two nodes have a link already."""
 
     def __init__(self, reason: str, linked: bool = False, peer: str = "") -> None:
-        super().__init__(f"refused: {reason}")
+        super().__init__(f"refused: {foreign(reason)}")
         self.linked, self.peer = linked, peer
 
 

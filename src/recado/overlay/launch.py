@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -21,11 +20,12 @@ import msgspec
 
 from recado.overlay.client import ask
 from recado.overlay.errors import OverlayError
-from recado.overlay.names import overlay_folder, socket_path
+from recado.overlay.names import check_name, overlay_folder, runtime, socket_path
 from recado.overlay.node import Node
 from recado.overlay.plan import Plan
+from recado.overlay.ports import free_address
 from recado.overlay.protocol import trees
-from recado.overlay.security import Address, read_address, read_key
+from recado.overlay.security import read_key
 from recado.overlay.watch import Watch
 
 FILE = "launch.json"
@@ -62,7 +62,7 @@ class Launch(msgspec.Struct):
 
 def read_launch(overlay: str) -> Launch:
     """How the overlay was started; an OverlayError if it was not."""
-    path = overlay_folder(overlay) / FILE
+    path = runtime() / check_name(overlay) / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Launch)
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def new_launch(plan: Plan, beside: Path) -> Launch:
     topology = plan.topology()
     names = [str(node) for node in topology.nodes]
     with ExitStack() as stack:  # all ports are held until all are chosen, so that no two are the same
-        addresses = {n: _address(plan.nodes[n].listen if n in plan.nodes else "127.0.0.1:0", stack) for n in names}
+        addresses = {n: free_address(plan.nodes[n].listen if n in plan.nodes else "127.0.0.1:0", stack) for n in names}
     key_file = str((beside / plan.key_file).resolve()) if plan.key_file else ""
     nodes = {
         name: LaunchedNode(
@@ -105,16 +105,6 @@ def relaunch(plan: Plan) -> Launch | None:
     }:
         raise OverlayError(f"overlay {plan.overlay!r} runs with other nodes or links; first: recado overlay down")
     return launch
-
-
-def _address(text: str, stack: ExitStack) -> Address:
-    address = read_address(text)
-    if address.port:
-        return address
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    held = stack.enter_context(socket.socket(family))
-    held.bind((address.host, 0))
-    return Address(address.host, held.getsockname()[1])
 
 
 def launched_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]]:

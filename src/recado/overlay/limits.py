@@ -14,6 +14,7 @@ class OverlayLimits(msgspec.Struct, frozen=True):
     hello_bytes: int = 4_096
     hello_seconds: float = 5.0
     connections: int = 256
+    complaints_a_minute: int = 20
     # a link
     queue_bytes: int = 8_388_608
     ping_seconds: float = 5.0

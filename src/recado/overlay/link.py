@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from recado.overlay.complaints import foreign
 from recado.overlay.errors import LinkError
 from recado.overlay.frames import FrameDecoder, header
 from recado.overlay.hello import Bye, Control, Ping, Pong, Refuse, decode_control, encode_control
@@ -118,6 +119,20 @@ class Link:
         if self._heard < asked:
             self.cut(f"no answer to a probe within {self._limits.probe_seconds:g} s")
 
+    async def answers(self) -> bool:
+        """Is the peer still there? If not, the link has ended."""
+        self.probe()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.5 * self._limits.probe_seconds):
+                await self.ended.wait()
+        await asyncio.sleep(0)  # whoever ran the link takes note of its end
+        return not self.ended.is_set()
+
+    def refuse(self, reason: str) -> LinkError:
+        """End before it began; the peer is told."""
+        self._farewell(reason)
+        return LinkError(reason)
+
     # -- the loops
 
     async def run(self) -> str:
@@ -167,7 +182,7 @@ class Link:
             case Bye():
                 self.cut("the other side stopped")
             case Refuse(reason):
-                self.cut(f"ended by the other side: {reason}")
+                self.cut(f"ended by the other side: {foreign(reason)}")
             case _:
                 raise LinkError(f"{type(message).__name__.lower()} on a link that is already accepted")
 

@@ -5,7 +5,9 @@ the link until its end. A dialler tries again for ever, with growing, jittered p
 to the node at its address.
 
 If the side that decides has a link to the peer already, the new connection is refused and the old one probed: after a
-crash that went unnoticed the old one is cut, and the peer's next attempt succeeds.
+crash that went unnoticed the old one is cut, and the peer's next attempt succeeds. The other side, when it is told of
+a new connection and has a link already, lets the new one wait for the probe: if the old one answers, there are two
+nodes of one name, and the first stays.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from recado.overlay.backoff import Backoff
+from recado.overlay.complaints import Complaints, why
 from recado.overlay.errors import HelloError, LinkError, OverlayError
 from recado.overlay.frames import FrameDecoder, header
 from recado.overlay.hello import NONCE_BYTES, VERSION, Control, Handshake, Hello, Refuse, RefusedError, encode_control
@@ -32,7 +35,7 @@ from recado.overlay.security import Address, Tls, check_listening
 
 log = logging.getLogger("recado.overlay")
 
-_LINKED = "the two nodes have a link already"
+_LINKED = "there is a link to a node of this name already"
 
 
 class Behind(Protocol):
@@ -61,6 +64,8 @@ class Links:
         self.links: dict[str, Link] = {}
         self.address: Address | None = None
         self.refused = 0
+        self._complaints = Complaints(me.name, limits.complaints_a_minute)
+        self._context: ssl.SSLContext | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._diallers: dict[Address, asyncio.Task[None]] = {}
@@ -72,14 +77,11 @@ class Links:
     async def listen(self, address: Address) -> Address:
         """Begin to listen; the address with the port that the system chose, if it was 0."""
         check_listening(address, self._me.key, self._me.tls)
-        context = self._me.tls.server_context() if self._me.tls else None
-        patience = self._limits.hello_seconds if context else None
+        self._context = self._me.tls.server_context() if self._me.tls else None
         try:
-            self._server = await asyncio.start_server(
-                self._connected, address.host, address.port, ssl=context, ssl_handshake_timeout=patience
-            )
+            self._server = await asyncio.start_server(self._connected, address.host, address.port)
         except OSError as error:
-            raise OverlayError(f"cannot listen on {address}: {error.strerror or error}") from None
+            raise OverlayError(f"cannot listen on {address}: {why(error)}") from None
         host, port, *_ = self._server.sockets[0].getsockname()
         self.address = Address(host, port)
         return self.address
@@ -130,11 +132,13 @@ class Links:
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._open >= self._limits.connections or self._ending:
             reason = f"{self._open} connections are open, and the limit is {self._limits.connections}"
-            log.warning("%s: connection from %s refused: %s", self._me.name, _peer_name(writer), reason)
-            self.refused += 1
-            _write(writer, Refuse(reason))
+            self._complain(writer, f"refused: {reason}")
+            if self._context is None:
+                _write(writer, Refuse(reason))
             writer.close()
             return
+        if self._context is not None:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # until TLS begins, which reads by itself
         self._talk(self._answer(reader, writer), writer)
 
     def _talk(self, work: Coroutine[Any, Any, None], writer: asyncio.StreamWriter) -> asyncio.Task[None]:
@@ -154,12 +158,17 @@ class Links:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            if self._context is not None:
+                # TLS begins when the connection is counted, so that handshakes are limited in number, too.
+                await writer.start_tls(self._context, ssl_handshake_timeout=self._limits.hello_seconds)
             await self._converse(reader, writer, dialled=False)
         except (LinkError, OSError) as error:
-            if isinstance(error, RefusedError) and error.linked:
-                return
-            self.refused += 1
-            log.warning("%s: connection from %s: %s", self._me.name, _peer_name(writer), _why(error))
+            if not (isinstance(error, RefusedError) and error.linked):
+                self._complain(writer, why(error))
+
+    def _complain(self, writer: asyncio.StreamWriter, reason: str) -> None:
+        self.refused += 1
+        self._complaints.add(f"connection from {_peer_name(writer)}: {reason}")
 
     async def _dial(self, address: Address) -> None:
         pause = Backoff(self._limits.retry_seconds, self._limits.retry_most_seconds, self._rng)
@@ -170,8 +179,8 @@ class Links:
             try:
                 await self._call(address)
             except (OverlayError, OSError, UnicodeError) as error:  # the last one: a host that cannot be a name
-                if _why(error) != complaint:
-                    complaint = _why(error)
+                if why(error) != complaint:
+                    complaint = why(error)
                     log.warning("%s: no link to %s: %s; will try again", self._me.name, address, complaint)
             else:
                 complaint = ""
@@ -187,8 +196,6 @@ class Links:
                 reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
         except TimeoutError:
             raise HelloError(f"no connection within {self._limits.hello_seconds:g} s") from None
-        except ssl.SSLError as error:
-            raise HelloError(f"TLS: {error.reason or error}") from None
         try:
             # A task of its own, since the dialler may be told to stop while the link should live on.
             await asyncio.shield(self._talk(self._converse(reader, writer, dialled=True), writer))
@@ -264,9 +271,9 @@ class Links:
 
     async def _keep(self, link: Link) -> None:
         """The link is there, until it ends."""
-        if older := self.links.get(link.peer):
-            older.cut("replaced by a new connection")
-            self._down(older, "replaced by a new connection")
+        while older := self.links.get(link.peer):
+            if await older.answers():
+                raise link.refuse(f"another node called {link.peer!r} is linked here; names are unique in an overlay")
         self.links[link.peer] = link
         log.info("%s: link to %s is up", self._me.name, link.peer)
         self._behind.link_up(link.peer)
@@ -296,10 +303,6 @@ def _write(writer: asyncio.StreamWriter, *messages: Control) -> None:
         payload = encode_control(message)
         with suppress(OSError, RuntimeError):
             writer.write(header(payload, control=True) + payload)
-
-
-def _why(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 
 def _peer_name(writer: asyncio.StreamWriter) -> str:

@@ -66,7 +66,13 @@ def socket_path(overlay: str, node: str) -> Path:
 
 def running(overlay: str = "*") -> list[Path]:
     """The control sockets of nodes that run on this machine, of one overlay or of all."""
-    return [path for path in sorted(runtime().glob(f"{overlay}/*.sock")) if _answers(path)]
+    return [path for path in sorted(runtime().glob(f"{overlay}/*.sock"), key=_order) if _answers(path)]
+
+
+def _order(path: Path) -> tuple[str, list[tuple[int, str]]]:
+    """By overlay and name, and n2 before n10."""
+    pieces = re.findall(r"[0-9]+|[^0-9]+", path.stem)
+    return path.parent.name, [(int(piece), "") if piece[0] in "0123456789" else (-1, piece) for piece in pieces]
 
 
 def _answers(path: Path) -> bool:
@@ -81,11 +87,16 @@ def _answers(path: Path) -> bool:
 
 def find_node(name: str) -> Path:
     """The socket of a node by ``NODE`` or ``OVERLAY/NODE``; empty, of the only node that runs."""
-    overlay, _, node = name.rpartition("/")
+    overlay, slash, node = name.rpartition("/")
+    if slash:
+        check_name(overlay)
     found = [path for path in running(overlay or "*") if not node or path.stem == node]
     if len(found) == 1:
         return found[0]
-    here = ", ".join(f"{path.parent.name}/{path.stem}" for path in running()) or "none"
+    here = ", ".join(f"{path.parent.name}/{path.stem}" for path in running())
+    if not here:
+        raise OverlayError("no node runs here; see: recado node run --help")
     if not found:
         raise OverlayError(f"no node {name!r} runs here; running: {here}")
-    raise OverlayError(f"several nodes fit {name!r}; name one with --node. Running: {here}")
+    several = f"several nodes are called {name!r}" if name else "several nodes run here"
+    raise OverlayError(f"{several}; name one with --node: {here}")

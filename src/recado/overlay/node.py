@@ -70,11 +70,11 @@ class Node:
         self._state = FileState(self._folder, self.name) if self._folder is not None else NoState()
         machine = self.protocol.make(self.name)
         self.driver = Driver(machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop)
-        self.driver.start()
-        self._resume()
         try:
+            self.driver.start()
+            self._resume()
             self.address: Address = await self.links.listen(self._listen)
-        except OverlayError:
+        except BaseException:
             self.driver.close()
             raise
         log.info("%s: listens on %s", self.name, self.address)

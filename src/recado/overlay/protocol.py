@@ -20,7 +20,7 @@ from recado.model.subscription import check_id
 from recado.overlay.errors import LinkError, OverlayError
 from recado.protocols.machine import Machine, NodeId
 from recado.protocols.trees import MESSAGES, TreeNode, TreeSettings
-from recado.protocols.trees.messages import Graft, Interest, MPYes, Q
+from recado.protocols.trees.messages import Graft, Interest, Join, MPYes, Q
 from recado.protocols.wire import decoder, encode, read_filter
 
 _COMMON = ("mpp", "forwarding")
@@ -57,7 +57,7 @@ class OverlayProtocol:
 
 def check_tree_message(message: Any) -> None:
     match message:
-        case Q(interest) | Graft(_, interest):
+        case Q(interest) | Graft(_, interest) | Join(interest):
             _check_interest(interest)
         case MPYes(_, found):
             for interest in found:

@@ -8,12 +8,16 @@ machines that do not share a trusted network, use both.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import ssl
+import stat
 from pathlib import Path
 
 import msgspec
 
 from recado.overlay.errors import OverlayError
+
+log = logging.getLogger("recado.overlay")
 
 KEY_BYTES = 16
 
@@ -47,6 +51,8 @@ def read_key(path: Path) -> bytes:
     """The shared key of an overlay: the file's content without surrounding white space."""
     try:
         key = path.read_bytes().strip()
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            log.warning("the key file %s is open to others on this machine; close it with: chmod 600 %s", path, path)
     except OSError as error:
         raise OverlayError(f"the key file {path} cannot be read: {error.strerror}") from None
     if len(key) < KEY_BYTES:

@@ -56,64 +56,82 @@ class NoState:
 
 
 class FileState:
-    """``commit`` returns when all is on stable storage."""
+    """``commit`` returns when all is on stable storage; before it nothing is written, so only it can fail."""
 
     def __init__(self, folder: Path, node: str) -> None:
         path = folder / FILE
+        self._changes: list[tuple[str, tuple[Any, ...]]] = []
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._database = sqlite3.connect(path, timeout=0.0, isolation_level=None)
-            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("CREATE TABLE IF NOT EXISTS owner (node TEXT NOT NULL)")
-            self._database.execute("CREATE TABLE IF NOT EXISTS saved (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
-            self._database.execute("CREATE TABLE IF NOT EXISTS kept (subscription TEXT PRIMARY KEY)")
-            self._claim(node, folder)
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise OverlayError(f"the state folder {folder} is in use by another running node") from None
-            raise OverlayError(f"the state file {path} cannot be opened: {error}") from None
         except (OSError, sqlite3.Error) as error:
-            raise OverlayError(f"the state file {path} cannot be used: {error}") from None
+            raise OverlayError(f"the state file {path} cannot be opened: {error}") from None
+        try:
+            self._open(node, folder)
+            self._read()
+        except BaseException as error:
+            self._database.close()
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+                raise OverlayError(f"the state folder {folder} is in use by another running node") from None
+            if not isinstance(error, sqlite3.Error | msgspec.DecodeError | UnicodeDecodeError):
+                raise
+            raise OverlayError(
+                f"the state file {path} cannot be used: {error}; if it is damaged, take it away, "
+                "and the node begins without subscriptions and published types"
+            ) from None
+
+    def _open(self, node: str, folder: Path) -> None:
+        self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.execute("CREATE TABLE IF NOT EXISTS owner (node TEXT NOT NULL)")
+        self._database.execute("CREATE TABLE IF NOT EXISTS saved (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
+        self._database.execute("CREATE TABLE IF NOT EXISTS kept (subscription TEXT PRIMARY KEY)")
+        self._claim(node, folder)
 
     def _claim(self, node: str, folder: Path) -> None:
         row = self._database.execute("SELECT node FROM owner").fetchone()
         if row is None:
             self._database.execute("INSERT INTO owner VALUES (?)", (node,))
         elif row[0] != node:
-            self._database.close()
             raise OverlayError(f"the state folder {folder} belongs to node {row[0]!r}, not to {node!r}")
 
-    def load(self) -> dict[str, Any]:
+    def _read(self) -> None:
         rows = self._database.execute("SELECT key, value FROM saved ORDER BY key")
-        return {key: msgspec.msgpack.decode(value) for key, value in rows}
+        self._saved = {key: msgspec.msgpack.decode(value) for key, value in rows}
+        kept = self._database.execute("SELECT subscription FROM kept ORDER BY subscription")
+        self._kept = {id: None for (id,) in kept}
+
+    def load(self) -> dict[str, Any]:
+        return self._saved
 
     def put(self, key: str, value: Any) -> None:
-        self._begin()
         if value is None:
-            self._database.execute("DELETE FROM saved WHERE key = ?", (key,))
+            self._changes.append(("DELETE FROM saved WHERE key = ?", (key,)))
         else:
-            self._database.execute(
-                "INSERT INTO saved VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (key, msgspec.msgpack.encode(value)),
-            )
+            self._changes.append(("INSERT OR REPLACE INTO saved VALUES (?, ?)", (key, msgspec.msgpack.encode(value))))
 
     def kept(self) -> list[str]:
-        return [id for (id,) in self._database.execute("SELECT subscription FROM kept ORDER BY subscription")]
+        return list(self._kept)
 
     def keep(self, subscription: str, keep: bool) -> None:
-        self._begin()
+        if keep == (subscription in self._kept):
+            return
+        if keep:
+            self._kept[subscription] = None
+        else:
+            del self._kept[subscription]
         change = "INSERT OR IGNORE INTO kept VALUES (?)" if keep else "DELETE FROM kept WHERE subscription = ?"
-        self._database.execute(change, (subscription,))
-
-    def _begin(self) -> None:
-        if not self._database.in_transaction:
-            self._database.execute("BEGIN")
+        self._changes.append((change, (subscription,)))
 
     def commit(self) -> None:
-        if self._database.in_transaction:
-            self._database.execute("COMMIT")
+        if not self._changes:
+            return
+        self._database.execute("BEGIN")
+        for change, values in self._changes:
+            self._database.execute(change, values)
+        self._database.execute("COMMIT")
+        self._changes.clear()
 
     def close(self, *, commit: bool = True) -> None:
         if commit:

@@ -34,13 +34,13 @@ def show(subscription: str = "", /, *, json: bool = False, node: NodeName = "") 
             shown = watch.ask(path.stem, "show")
             trees = {id: watch.rows(id) for rows in shown["machine"].get("tables", {}).values() for id in rows}
             view = node_view(shown, trees)
-    if not for_people(json):
+    if for_people(json):
+        out = console()
+        for piece in view:
+            out.print(piece)
+    else:
         write_json(shown)
-        return 0
-    out = console()
-    for piece in view:
-        out.print(piece)
-    return 0
+    return 1 if subscription and not rows else 0
 
 
 def story(about: str = "", /, *, last: int = 50, json: bool = False, node: NodeName = "") -> int:
@@ -67,7 +67,7 @@ def story(about: str = "", /, *, last: int = 50, json: bool = False, node: NodeN
             continue
         for line in step_lines(step):
             out.print(line, soft_wrap=True)
-    return 0
+    return 0 if steps else 1
 
 
 def peers(*, json: bool = False, node: NodeName = "") -> int:

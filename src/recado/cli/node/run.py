@@ -62,6 +62,7 @@ def run(
     from recado.overlay.protocol import trees
     from recado.overlay.security import read_key
 
+    log_to_stderr()
     name = name or _default_name(listen)
     node = Node(
         name,
@@ -73,7 +74,6 @@ def run(
         tls=_tls(tls_cert, tls_key, tls_ca),
         state=state,
     )
-    log_to_stderr()
     return asyncio.run(run_nodes([(node, socket_path(overlay, name))]))
 
 

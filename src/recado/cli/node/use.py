@@ -6,11 +6,19 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from recado.cli.node.which import NodeName, ask_node
 from recado.cli.output import complain, console, for_people, plural, write_json, write_line
 from recado.cli.verb import Source
+
+if TYPE_CHECKING:
+    from recado.overlay.client import NodeClient
+
+Count = Annotated[int, Parameter(validator=Number(gte=0))]
 
 
 def publish(event: Source, /, *, node: NodeName = "") -> int:
@@ -23,23 +31,42 @@ def publish(event: Source, /, *, node: NodeName = "") -> int:
     node
         The node to use.
     """
-    from recado.model.codec import read_event
-    from recado.model.flat import to_flat
     from recado.overlay.client import NodeClient
     from recado.overlay.names import find_node
 
-    lines = (line for line in sys.stdin if line.strip()) if event == "-" else [event]
     with closing(NodeClient(find_node(node))) as client:
-        count = 0
-        for line in lines:
-            record = to_flat(read_event(line, default_id=f"e-{secrets.token_hex(8)}"))
-            client.ask("publish", event=record)
-            count += 1
-            if event != "-":
-                write_line(record["id"])
-    if event == "-":
-        complain(f"published {plural(count, 'event')}")
+        if event == "-":
+            _publish_lines(client)
+        else:
+            write_line(_publish(client, event))
     return 0
+
+
+def _publish(client: NodeClient, text: str) -> str:
+    """Publish one event; its id."""
+    from recado.model.codec import read_event
+    from recado.model.flat import to_flat
+
+    record = to_flat(read_event(text, default_id=f"e-{secrets.token_hex(8)}"))
+    client.ask("publish", event=record)
+    return str(record["id"])
+
+
+def _publish_lines(client: NodeClient) -> None:
+    """Events from standard input up to the first that cannot be published, which is told by its line."""
+    from recado.errors import RecadoError
+    from recado.overlay.errors import OverlayError
+
+    count = 0
+    for number, line in enumerate(sys.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            _publish(client, line)
+        except RecadoError as error:
+            raise OverlayError(f"line {number}: {error}; {plural(count, 'event')} before it published") from None
+        count += 1
+    complain(f"published {plural(count, 'event')}")
 
 
 def subscribe(
@@ -50,7 +77,7 @@ def subscribe(
     id: str = "",
     keep: bool = False,
     detach: bool = False,
-    count: int = 0,
+    count: Count = 0,
     json: bool = False,
     node: NodeName = "",
 ) -> int:
@@ -104,7 +131,7 @@ def _follow(items: Iterator[dict[str, Any]], count: int, people: bool) -> None:
             return
 
 
-def follow(id: str, /, *, count: int = 0, json: bool = False, node: NodeName = "") -> int:
+def follow(id: str, /, *, count: Count = 0, json: bool = False, node: NodeName = "") -> int:
     """Show what a kept subscription brings, and brought while nobody followed it.
 
     Parameters

@@ -1,0 +1,26 @@
+"""Messages are checked where they enter a node."""
+
+import pytest
+
+from recado.overlay.errors import LinkError
+from recado.overlay.protocol import TREES
+from recado.protocols.trees.messages import Graft, Interest, Join, MPYes, Q
+
+GOOD = Interest("s-1", 1, "Tick", "Price < 25")
+BROKEN = Interest("s-1", 1, "Tick", "Price <")
+NAMELESS = Interest("", 1, "Tick", "Price < 25")
+
+
+def carriers(interest):
+    return [Q(interest), Graft("op", interest), Join(interest, "s-0"), MPYes("op", (interest,))]
+
+
+@pytest.mark.parametrize("message", carriers(GOOD), ids=lambda message: type(message).__name__)
+def test_a_message_with_a_good_interest_is_read(message):
+    assert TREES.decode(TREES.encode(message)) == message
+
+
+@pytest.mark.parametrize("message", carriers(BROKEN) + carriers(NAMELESS), ids=lambda message: type(message).__name__)
+def test_a_message_with_a_bad_interest_is_refused(message):
+    with pytest.raises(LinkError, match="no message of protocol 'trees'"):
+        TREES.decode(TREES.encode(message))
