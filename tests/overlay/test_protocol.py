@@ -12,7 +12,7 @@ NAMELESS = Interest("", 1, "Tick", "Price < 25")
 
 
 def carriers(interest):
-    return [Q(interest), Graft("op", interest), Join(interest, "s-0"), MPYes("op", (interest,))]
+    return [Q(interest), Graft(7, interest), Join(interest, "s-0"), MPYes(7, (interest,))]
 
 
 @pytest.mark.parametrize("message", carriers(GOOD), ids=lambda message: type(message).__name__)
