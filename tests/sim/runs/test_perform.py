@@ -119,6 +119,16 @@ def test_a_network_that_loses_and_repeats():
     assert found["events.duplicates"] > found["publish.messages"] - 9
 
 
+def test_trees_over_reliable_links_stand_a_network_that_loses_and_repeats():
+    found = metrics(
+        "[protocol]\nreliable = true\n[topology]\nnodes = 10\n[workload]\nwidth = 0.9\nsubscriptions = 4\n"
+        "[network]\nloss = 0.1\nduplication = 0.2\nreordering = 0.2\n"
+    )
+    assert found["deliveries.ok"] == found["deliveries.expected"] > 0
+    assert found["deliveries.duplicated"] == found["deliveries.unexpected"] == 0
+    assert found["events.notifications"] > 0
+
+
 def test_warm_up_and_time_limit_are_times_of_the_simulation():
     whole = metrics(SMALL)
     late = metrics(f"{SMALL}\n[run]\nwarm_up = 60.0\n")
@@ -151,6 +161,10 @@ def test_a_storm_of_failures_passes():
         ("[protocol.options]\nmod = 1", "trees have no option 'mod', only filtering"),
         ('[protocol.options]\nfiltering = "none"', "Invalid enum value 'none' - at `$.protocol.options.filtering`"),
         ("[protocol.options]\nmax_rows = 0", "max_rows is 0; it has to be at least 1 - at `$.protocol.options`"),
+        (
+            '[protocol]\nname = "simple"\nreliable = true',
+            "only trees can have reliable links - at `$.protocol.reliable`",
+        ),
         ('[protocol]\nname = "flooding"\noptions = { speed = 3 }', "has no option 'speed'"),
         ('[topology]\nkind = "ring"\nnodes = 2', "a ring has at least 3 nodes, not 2 - at `$.topology`"),
         ('[topology]\nkind = "edges"\nedges = "A-B C-D"', "the network is not in one piece - at `$.topology.edges`"),

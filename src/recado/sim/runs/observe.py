@@ -13,6 +13,7 @@ from typing import Any
 
 from recado.protocols.machine import NodeId, Received
 from recado.protocols.topology import Topology
+from recado.protocols.trees.reliable import Frame
 from recado.sim.kernel import Step
 from recado.sim.runs.operations import Expectation, Ledger
 from recado.sim.system import Delivery
@@ -62,6 +63,8 @@ class Observer:
         if type(stimulus) is not Received:
             return
         message = stimulus.message
+        if type(message) is Frame:
+            message = message.message
         carries = self._carriers.get(type(message))
         if carries is None:
             carries = self._carriers[type(message)] = hasattr(message, "event")

@@ -52,6 +52,8 @@ class ProtocolPart(Part, frozen=True):
 
     name: str = "trees"
     options: dict[str, Any] = {}
+    reliable: bool = False
+    """Of trees: number, acknowledge and repeat the messages on every link, for networks that lose or repeat them."""
 
 
 class NetworkPart(Part, frozen=True):

@@ -28,6 +28,7 @@ from recado.protocols.topology import (
     scale_free,
 )
 from recado.protocols.trees import TreeNode, TreeSettings
+from recado.protocols.trees.reliable import ReliableLinks
 from recado.protocols.wire import wire_size
 from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
 from recado.sim.faults import Cuts, Duplication, Loss, Reordering
@@ -126,7 +127,11 @@ def make_machines(part: ProtocolPart, topology: Topology) -> Callable[[NodeId], 
     """The machine of every node: trees, or a baseline by its name."""
     if part.name == "trees":
         settings = tree_settings(part.options)
+        if part.reliable:
+            return lambda node: ReliableLinks(TreeNode(node, settings))
         return lambda node: TreeNode(node, settings)
+    if part.reliable:
+        raise ScenarioError("only trees can have reliable links - at `$.protocol.reliable`")
     if part.name not in BASELINES:
         raise ScenarioError(
             f"there is no protocol {part.name!r}, only trees, {', '.join(BASELINES)} - at `$.protocol.name`"
