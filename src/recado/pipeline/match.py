@@ -2,11 +2,10 @@
 
     notifications = match(events, SubscriptionSet("sets/alerts"))
 
-It adds one step to the plan, ``mapInArrow`` with the compiled index, and works alike on a batch and on a stream.
-``matched_at`` is the query's current timestamp, one value for a whole run or micro-batch, so a replay gives the same
-rows. It travels to the executors as a column of the events: were it added to the notifications, Spark would copy every
-row of them once more, and they are what a query has most of. A subscription does not get events whose time, or else
-the time of matching, has reached its ``expires_at``.
+It adds two steps to the plan: ``mapInArrow`` with the compiled index, and Spark's own expressions for what depends on
+the clock. It works alike on a batch and on a stream. ``matched_at`` is the query's current timestamp, one value for a
+whole run or micro-batch, so a replay gives the same rows. A subscription does not get events whose time, or else the
+time of matching, has reached its ``expires_at``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -35,9 +34,6 @@ from recado.pipeline.subscriptions import read_subscriptions
 
 ROWS_OUT = 65_536
 """Notifications in one batch on their way back: an event may match a million subscriptions."""
-
-NOW = "_recado_now"
-"""The column, behind all others, in which the time of matching travels to the executors."""
 
 NOTIFICATION_FIELDS = ("event_id", "subscription_id", "owner", "event_time", "matched_at")
 
@@ -66,8 +62,7 @@ class Matcher(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded = worker.opened(self.place)
         for batch in batches:
-            events, now = unstamped(self.event_form.named(batch))
-            yield from match_record_batch(loaded, events, self.event_form, self.fields, self.bad_rows, now)
+            yield from match_record_batch(loaded, batch, self.event_form, self.fields, self.bad_rows)
 
 
 def match(
@@ -105,16 +100,22 @@ def match(
         shaped,
         include_event=include_event,
         include_constraints=include_constraints,
+        expiry=following or known.expiring > 0,
         rejected=bad_rows == "keep",
     )
-    shaped, form = travelling(stamped(shaped), form)
+    shaped, form = travelling(shaped, form)
     matcher = Matcher(place, form, tuple(schema.names), bad_rows)
-    return shaped.mapInArrow(matcher.__call__, schema)
+    return finished(shaped.mapInArrow(matcher.__call__, schema))
 
 
-def stamped(events: DataFrame) -> DataFrame:
-    """The events with the time of matching."""
-    return events.withColumn(NOW, F.current_timestamp())
+def finished(found: DataFrame) -> DataFrame:
+    """The time of matching added, what has expired taken out, the columns in their order."""
+    found = found.withColumn("matched_at", F.current_timestamp())
+    if "expires_at" in found.columns:
+        now = F.coalesce("event_time", "matched_at")
+        found = found.where(F.col("expires_at").isNull() | (now < F.col("expires_at"))).drop("expires_at")
+    others = [name for name in found.columns if name not in NOTIFICATION_FIELDS]
+    return found.select(*NOTIFICATION_FIELDS, *others)
 
 
 def notifications(found: DataFrame) -> DataFrame:
@@ -160,10 +161,14 @@ def travelling(events: DataFrame, form: EventForm) -> tuple[DataFrame, EventForm
     return numbered, EventForm(form.form, form.column, tuple(events.columns))
 
 
-def output_schema(events: DataFrame, *, include_event: bool, include_constraints: bool, rejected: bool) -> StructType:
+def output_schema(
+    events: DataFrame, *, include_event: bool, include_constraints: bool, expiry: bool, rejected: bool
+) -> StructType:
     """What executors send back."""
-    kinds = {"event_time": TimestampType(), "matched_at": TimestampType()}
-    fields = [StructField(name, kinds.get(name, StringType())) for name in NOTIFICATION_FIELDS]
+    fields = [StructField(name, StringType()) for name in ("event_id", "subscription_id", "owner")]
+    fields.append(StructField("event_time", TimestampType()))
+    if expiry:
+        fields.append(StructField("expires_at", TimestampType()))
     if include_constraints:
         fields.append(StructField("constraints", StringType()))
     if include_event:
@@ -263,91 +268,60 @@ def _ship(events: DataFrame, folder: Path) -> tuple[str, str]:
 # -- in executors
 
 _REJECTED = pa.struct([("reason", pa.string()), ("text", pa.string())])
-_TYPES = {"event_time": INSTANT, "rejected": _REJECTED}
+_TYPES = {"event_time": INSTANT, "expires_at": INSTANT, "rejected": _REJECTED}
 
 
-def unstamped(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Scalar]:
-    """The events, and the time of matching; null if there are none."""
-    times = batch.column(batch.num_columns - 1)
-    now = times[0] if len(times) else pa.scalar(None, times.type)
-    return batch.select(range(batch.num_columns - 1)), now.cast(INSTANT)
-
-
-def match_record_batch(  # noqa: PLR0917  # the set, the events, what is asked of them, and the time
-    loaded: LoadedSet,
-    batch: pa.RecordBatch,
-    form: EventForm,
-    fields: tuple[str, ...],
-    bad_rows: BadRows,
-    now: pa.Scalar,
+def match_record_batch(
+    loaded: LoadedSet, batch: pa.RecordBatch, form: EventForm, fields: tuple[str, ...], bad_rows: BadRows
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the result that come from one batch of events."""
+    batch = form.named(batch)
     matched = match_rows(loaded.index, batch, form.form, form.column)
     if matched.rejected and bad_rows == "fail":
         row, reason = matched.rejected[0]
         place = f"event {matched.ids[row].as_py()!r}" if matched.ids[row].is_valid else f"row {row + 1} of a batch"
         raise PipelineError(f"{place}: {reason}")
-    rows, slots = in_time(loaded, matched, now)
+    rows = matched.pairs.events
     for start in range(0, len(rows), ROWS_OUT):
-        part = slice(start, start + ROWS_OUT)
-        found = _Found(loaded, batch, matched, pa.array(rows[part]), pa.array(slots[part]), now)
-        yield pa.RecordBatch.from_arrays([found.column(name) for name in fields], names=list(fields))
+        part = _Part(loaded, batch, matched, rows, slice(start, start + ROWS_OUT))
+        yield pa.RecordBatch.from_arrays([part.column(name) for name in fields], names=list(fields))
     if matched.rejected:
-        yield _rejected_batch(batch, matched, form, fields, now)
+        yield _rejected_batch(batch, matched, form, fields)
 
 
-def in_time(loaded: LoadedSet, matched: Matched, now: pa.Scalar) -> tuple[Array, Array]:
-    """The pairs as rows and slots, without those whose subscription was over."""
-    rows, slots = matched.pairs.events, matched.pairs.slots
-    ends = loaded.ends
-    if ends is None:
-        return rows, slots
-    times = matched.times.fill_null(now).cast(pa.int64()).to_numpy()
-    keep = times[rows] < ends[slots]
-    return rows[keep], slots[keep]
-
-
-class _Found(NamedTuple):
+class _Part:
     """Some of the pairs of a batch, about to become rows of the result."""
 
-    loaded: LoadedSet
-    batch: pa.RecordBatch
-    matched: Matched
-    rows: pa.Array
-    slots: pa.Array
-    now: pa.Scalar
+    def __init__(self, loaded: LoadedSet, batch: pa.RecordBatch, matched: Matched, rows: Array, part: slice) -> None:
+        self.loaded, self.batch, self.matched = loaded, batch, matched
+        self.rows = pa.array(rows[part])
+        self.slots = matched.pairs.slots[part]
 
     def column(self, name: str) -> pa.Array:
         match name:
             case "event_id":
                 return self.matched.ids.take(self.rows)
             case "subscription_id":
-                return self.loaded.column("id").take(self.slots)
+                return self.loaded.column("id").take(pa.array(self.slots))
             case "event_time":
                 return self.matched.times.take(self.rows)
-            case "matched_at":
-                return pa.repeat(self.now, len(self.rows))
             case "event":
                 columns = [column.take(self.rows) for column in self.batch.columns]
                 return pa.StructArray.from_arrays(columns, names=self.batch.schema.names)
             case "rejected":
                 return pa.nulls(len(self.rows), _REJECTED)
             case _:
-                return self.loaded.column(name).take(self.slots)
+                return self.loaded.column(name).take(pa.array(self.slots))
 
 
 def _rejected_batch(
-    batch: pa.RecordBatch, matched: Matched, form: EventForm, fields: tuple[str, ...], now: pa.Scalar
+    batch: pa.RecordBatch, matched: Matched, form: EventForm, fields: tuple[str, ...]
 ) -> pa.RecordBatch:
     rows = [row for row, _ in matched.rejected]
     told = [
         {"reason": reason, "text": text_of_row(batch, row, form.form, form.column)} for row, reason in matched.rejected
     ]
-    known = {
-        "event_id": matched.ids.take(pa.array(rows)),
-        "rejected": pa.array(told, _REJECTED),
-        "matched_at": pa.repeat(now, len(rows)),
-    }
+    known = {"event_id": matched.ids.take(pa.array(rows)), "rejected": pa.array(told, _REJECTED)}
     types = _TYPES | {"event": pa.struct(batch.schema)}
     arrays = [known.get(name, pa.nulls(len(rows), types.get(name, pa.string()))) for name in fields]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))

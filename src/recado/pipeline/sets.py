@@ -15,13 +15,10 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from recado.delivery.reading import read_constraints
 from recado.errors import RecadoError
@@ -65,15 +62,6 @@ class LoadedSet:
     def __init__(self, index: Index, details: pa.Table) -> None:
         self.index = index
         self.details = details.combine_chunks()
-
-    @cached_property
-    def ends(self) -> NDArray[np.int64] | None:
-        """When each slot's subscription is over, in microseconds; None if none ever is."""
-        column = self.column("expires_at")
-        if column.null_count == len(column):
-            return None
-        ends: NDArray[np.int64] = column.cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy()
-        return ends
 
     def column(self, name: str) -> pa.Array:
         column = self.details.column(name)

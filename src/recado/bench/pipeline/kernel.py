@@ -12,7 +12,6 @@ import multiprocessing
 import os
 from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -27,11 +26,10 @@ from recado.bench.records import Rate
 from recado.bench.timing import measure
 from recado.bench.workloads import Stock, Wide, Workload
 from recado.matching.batch import match_batch
-from recado.pipeline.events import INSTANT
-from recado.pipeline.match import NOTIFICATION_FIELDS, EventForm, match, match_record_batch
+from recado.pipeline.match import EventForm, match, match_record_batch
 from recado.pipeline.sets import load_folder
 
-NOW = pa.scalar(datetime(2026, 11, 16, tzinfo=UTC), INSTANT)
+FIELDS = ("event_id", "subscription_id", "owner", "event_time")
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 JSON_COLUMN: dict[Form, str | None] = {"columns": None, "JSON": "event"}
 BATCHES = 4
@@ -124,7 +122,7 @@ def run_bare(work: Work) -> Bare:
         return match_batch(loaded.index, batches[number], column).events
 
     def notify(number: int) -> None:
-        for _ in match_record_batch(loaded, batches[number], event_form, NOTIFICATION_FIELDS, "fail", NOW):
+        for _ in match_record_batch(loaded, batches[number], event_form, FIELDS, "fail"):
             pass
 
     return Bare(

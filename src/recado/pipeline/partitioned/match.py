@@ -30,11 +30,10 @@ from recado.pipeline.match import (
     BadRows,
     EventForm,
     event_form,
+    finished,
     match_record_batch,
     output_schema,
     quoted,
-    stamped,
-    unstamped,
 )
 from recado.pipeline.partitioned.folder import PartitionedSet, load_router, partition_path, without_subscriptions
 from recado.pipeline.partitioned.router import Router
@@ -73,17 +72,17 @@ def match_partitioned(
         shaped,
         include_event=include_event,
         include_constraints=include_constraints,
+        expiry=known.manifest.expiring > 0,
         rejected=bad_rows == "keep",
     )
     stamp = known.manifest.built_at.isoformat()
     place = Place(str(known.folder), stamp, known.manifest.partitions, tasks_per_partition)
-    shaped = stamped(shaped)
     routed = shaped.mapInArrow(
         Route(place, form).__call__, StructType([*shaped.schema.fields, StructField(VISIT, IntegerType())])
     )
     spread = routed.repartitionById(place.partitions * place.tasks, VISIT)
     visit = Visit(place, form, tuple(schema.names), bad_rows, keep_open)
-    return spread.mapInArrow(visit.__call__, schema)
+    return finished(spread.mapInArrow(visit.__call__, schema))
 
 
 def _only_needed(events: DataFrame, names: tuple[str, ...]) -> DataFrame:
@@ -115,8 +114,7 @@ class Route(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = _router(self.place.folder, self.place.stamp)
         for batch in batches:
-            events, _ = unstamped(batch)
-            matched = match_rows(router.index, events, self.event_form.form, self.event_form.column)
+            matched = match_rows(router.index, batch, self.event_form.form, self.event_form.column)
             rows, partitions = router.visits(matched.pairs)
             refused = np.array([row for row, _ in matched.rejected], np.int64)
             rows = np.concatenate((rows, refused))
@@ -137,12 +135,11 @@ class Visit(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             partitions = batch.column(VISIT).to_numpy() // self.place.tasks
-            events, now = unstamped(batch.drop_columns([VISIT]))
+            events = batch.drop_columns([VISIT])
             for partition in np.unique(partitions).tolist():
                 rows = np.flatnonzero(partitions == partition)
                 own = events if len(rows) == len(events) else events.take(pa.array(rows))
-                loaded = self._opened(partition)
-                yield from match_record_batch(loaded, own, self.event_form, self.fields, self.bad_rows, now)
+                yield from match_record_batch(self._opened(partition), own, self.event_form, self.fields, self.bad_rows)
 
     def _opened(self, partition: int) -> LoadedSet:
         if partition == self.place.partitions:
