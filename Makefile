@@ -21,7 +21,7 @@ SETUP := pyproject.toml constraints.txt
 help:
 	@echo "make demo      match the sample that Recado ships, then 100,000 subscriptions on Spark"
 	@echo "make test      format check, lint, types, import layers, tests with branch coverage"
-	@echo "make test-all  the same with the long tests, bounds checks in kernels, and fuzzing (an hour or so)"
+	@echo "make test-all  the same with the long tests, bounds checks in kernels, and fuzzing (hours)"
 	@echo "make format    format the code and fix what can be fixed"
 	@echo "make bench     run the matching benchmark (BENCH='' for the full one, 'BENCH=--json' for data)"
 	@echo "make lock      choose the newest versions again and pin them in constraints.txt"

@@ -145,7 +145,7 @@ def _flooding() -> Numbers:
     return numbers
 
 
-def _break_even(kind: str) -> int:
+def _break_even(kind: str) -> float:
     """From which event on the three trees of E3 have cost less than flooding, counted event by event."""
     trees = system(NET_16, {"x": "F"})
     flood = System(NET_16, make_baseline(kind, NET_16))
@@ -155,7 +155,7 @@ def _break_even(kind: str) -> int:
         ahead += publish(trees, "F").messages - publish(flood, "F").messages
         if ahead <= 0:
             return number
-    return math.inf  # type: ignore[return-value]  # never
+    return math.inf
 
 
 def _tables() -> Numbers:
