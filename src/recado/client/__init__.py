@@ -1,0 +1,1 @@
+"""The client library: connect, publish, subscribe; it reconnects, resumes and drops repeats."""

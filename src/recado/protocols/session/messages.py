@@ -1,0 +1,228 @@
+"""The messages of a session (mobility.md 7), the same over WebSocket and over RUDP.
+
+A message is a JSON object with a ``type``; a frame is one message or an array of them, so that whoever has much to say
+says it in few frames. ``req`` is chosen by the agent and comes back in the answer; a request sent again with the same
+``req`` is answered again and done once. Nothing here names the user: the service takes that from the session.
+
+- ``nid`` numbers the notifications of a user: it grows, has gaps, and is the same when a notification is repeated, so
+  the agent drops what it has seen. ``ACK`` confirms everything up to a nid that came on this connection.
+- Notices (``GAP``, ``SUB_CANCELLED``) have numbers of their own and are confirmed one by one.
+- A WebSocket begins with ``HELLO`` and ``WELCOME``; over RUDP the SIP session stands for both, and the transport's own
+  acknowledgement for ``ACK``.
+
+Events and subscriptions are carried as raw JSON: the event in flat or CloudEvents form (``recado.model.codec``), the
+subscription as the object that ``recado.filters.records`` describes, without owner, and with these members more:
+``ttl`` (seconds, instead of ``expires_at``), ``scope`` (``all`` or ``this device``) and ``webhook``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from recado.errors import RecadoError
+
+MESSAGES_IN_A_FRAME = 10_000
+ORDINAL_BITS = 20
+"""A nid is ``position * 2**20 + ordinal``: the event's position in the log, the subscription's number at its owner."""
+
+
+class MessageError(RecadoError):
+    """A frame that is no message of a session."""
+
+
+class _Message(msgspec.Struct, frozen=True, gc=False, tag_field="type", omit_defaults=True):
+    pass
+
+
+# -- from the agent
+
+
+class Hello(_Message, frozen=True, tag="HELLO"):
+    """The first message on a WebSocket. ``seen`` is the highest nid that the device has handed to its application.
+
+    ``token`` may be given here instead of in the HTTP header, which browsers cannot set. ``window`` is how many
+    notifications the agent takes without confirming them.
+    """
+
+    device: str
+    token: str | None = None
+    seen: int | None = None
+    window: int | None = None
+
+
+class Subscribe(_Message, frozen=True, tag="SUBSCRIBE"):
+    req: int
+    sub: msgspec.Raw
+
+
+class Unsubscribe(_Message, frozen=True, tag="UNSUBSCRIBE"):
+    req: int
+    sub_id: str
+
+
+class Renew(_Message, frozen=True, tag="RENEW"):
+    req: int
+    sub_id: str
+    expires_at: str | None = None
+    ttl: float | None = None
+
+
+class QuerySubs(_Message, frozen=True, tag="QUERY_SUBS"):
+    req: int
+
+
+class DiscardSubs(_Message, frozen=True, tag="DISCARD_SUBS"):
+    req: int
+
+
+class Publish(_Message, frozen=True, tag="PUBLISH"):
+    """One event. Its id makes it the same event when it is sent again."""
+
+    req: int
+    event: msgspec.Raw
+
+
+class Replay(_Message, frozen=True, tag="REPLAY"):
+    """Events of the log through a filter, from a position or an instant on, as REPLAYED and then OK."""
+
+    req: int
+    sub: msgspec.Raw
+    position: int | None = None
+    since: str | None = None
+    limit: int | None = None
+
+
+class Ack(_Message, frozen=True, tag="ACK"):
+    upto: int | None = None
+    notices: tuple[int, ...] = ()
+
+
+class Ping(_Message, frozen=True, tag="PING"):
+    req: int
+
+
+class Bye(_Message, frozen=True, tag="BYE"):
+    """The device ends its session; its subscriptions stay."""
+
+
+# -- from the service
+
+
+class Welcome(_Message, frozen=True, tag="WELCOME"):
+    """``connected`` names the user's other devices that are connected; ``waiting`` counts what the mailbox holds."""
+
+    user: str
+    device: str
+    window: int
+    waiting: int = 0
+    connected: tuple[str, ...] = ()
+
+
+class Subscribed(_Message, frozen=True, tag="SUBSCRIBED"):
+    req: int
+    sub_id: str
+    expires_at: str
+
+
+class Subs(_Message, frozen=True, tag="SUBS"):
+    req: int
+    subs: tuple[dict[str, Any], ...] = ()
+
+
+class Ok(_Message, frozen=True, tag="OK"):
+    """Done; for PUBLISH with the event's position in the log, when it is on stable storage."""
+
+    req: int
+    position: int | None = None
+
+
+class Error(_Message, frozen=True, tag="ERROR"):
+    """``code`` is an HTTP status; ``req`` is None if the frame could not be read."""
+
+    req: int | None
+    code: int
+    text: str
+
+
+class Notify(_Message, frozen=True, tag="NOTIFY"):
+    nid: int
+    sub_id: str
+    event: msgspec.Raw
+    generated_at: str
+    queued: bool = False
+
+
+class Replayed(_Message, frozen=True, tag="REPLAYED"):
+    req: int
+    position: int
+    event: msgspec.Raw
+
+
+class Gap(_Message, frozen=True, tag="GAP"):
+    """Notifications that were dropped and will not come: how many, which, and why."""
+
+    notice: int
+    count: int
+    nids: tuple[int, ...]
+    reason: Literal["full", "age", "purged", "damaged"]
+
+
+class SubCancelled(_Message, frozen=True, tag="SUB_CANCELLED"):
+    notice: int
+    sub_ids: tuple[str, ...]
+    reason: str = "expired"
+
+
+class Closing(_Message, frozen=True, tag="CLOSING"):
+    """The last message of a connection that the service ends: ``taken over``, ``draining``, ``ended``."""
+
+    reason: str
+
+
+FromAgent: TypeAlias = (
+    Hello | Subscribe | Unsubscribe | Renew | QuerySubs | DiscardSubs | Publish | Replay | Ack | Ping | Bye
+)
+FromService: TypeAlias = Welcome | Subscribed | Subs | Ok | Error | Notify | Replayed | Gap | SubCancelled | Closing
+
+_encoder = msgspec.json.Encoder()
+_from_agent = msgspec.json.Decoder(FromAgent | list[FromAgent])
+_from_service = msgspec.json.Decoder(FromService | list[FromService])
+
+
+def encode(messages: Sequence[FromAgent] | Sequence[FromService]) -> bytes:
+    """A frame with these messages, in their order."""
+    return _encoder.encode(messages[0] if len(messages) == 1 else messages)
+
+
+def from_agent(frame: bytes | str) -> list[FromAgent]:
+    """The messages of a frame that the service received; a MessageError says what is wrong with it."""
+    messages: list[FromAgent] = _listed(_decoded(frame, _from_agent))
+    return messages
+
+
+def from_service(frame: bytes | str) -> list[FromService]:
+    """The messages of a frame that an agent received."""
+    messages: list[FromService] = _listed(_decoded(frame, _from_service))
+    return messages
+
+
+def _decoded(frame: bytes | str, decoder: Any) -> Any:
+    try:
+        return decoder.decode(frame)
+    except msgspec.DecodeError as error:
+        raise MessageError(f"the frame is no message of a session: {error}") from None
+    except UnicodeError:
+        raise MessageError("the frame is not UTF-8") from None
+    except RecursionError:
+        raise MessageError("the frame's JSON is nested far too deep") from None
+
+
+def _listed(decoded: Any) -> Any:
+    if not isinstance(decoded, list):
+        return [decoded]
+    if len(decoded) > MESSAGES_IN_A_FRAME:
+        raise MessageError(f"the frame has {len(decoded):,} messages; the limit is {MESSAGES_IN_A_FRAME:,}")
+    return decoded

@@ -1,0 +1,63 @@
+"""A leg: one live connection of a device, over which the engine sends and which gives back acknowledgements.
+
+Every way in makes its own kind: a WebSocket, a SIP session with RUDP, a long poll, a webhook. The engine calls
+``push`` and ``close``; the leg calls ``Engine.acked`` and ``Engine.lost``. ``push`` never waits and never fails: the
+engine gives a leg at most ``window`` notifications that are not acknowledged, and a leg that cannot send tells so later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from recado.protocols.session.messages import FromService, Gap, SubCancelled
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Notified:
+    """A notification on its way: the same encoded event serves everyone who gets it."""
+
+    __slots__ = ("event", "generated_at", "nid", "queued", "sub_id")
+
+    def __init__(self, nid: int, sub_id: str, event: bytes, generated_at: str, queued: bool) -> None:
+        self.nid = nid
+        self.sub_id = sub_id
+        self.event = event  # JSON, in the flat form
+        self.generated_at = generated_at
+        self.queued = queued
+
+    def message(self) -> bytes:
+        """The NOTIFY as JSON, put together from its parts: the event was encoded once for all."""
+        queued = b',"queued":true' if self.queued else b""
+        return b'{"type":"NOTIFY","nid":%d,"sub_id":%b,"event":%b,"generated_at":"%b"%b}' % (
+            self.nid,
+            _encode(self.sub_id),
+            self.event,
+            self.generated_at.encode(),
+            queued,
+        )
+
+
+class Leg(Protocol):
+    """What the engine asks of a connection."""
+
+    kind: str  # websocket, rudp, poll, webhook
+    address: str
+    window: int
+
+    def push(self, notifications: Sequence[Notified]) -> None:
+        """Send these, in this order. Each is later acknowledged, or the leg is lost."""
+        ...
+
+    def notice(self, notices: Sequence[Gap | SubCancelled]) -> None: ...
+
+    def say(self, messages: Sequence[FromService]) -> None:
+        """Send answers, in order with everything else."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """The engine is done with this leg: taken over, ended, draining, too slow."""
+        ...
