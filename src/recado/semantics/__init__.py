@@ -1,1 +1,34 @@
-"""What names and texts mean."""
+"""What names and texts mean: subscriptions that reach events with other names (the semantics document, 3 to 5).
+
+A subscriber writes ``{sale price, GT, 50}``; an event says ``price``. Names become words (lemmas with their WordNet
+senses), a *name measure* says how alike two names are, from 0 to 1, and an *alignment* gives each name of a filter the
+attribute that stands for it. The filter is then rewritten with the event's own names and evaluated as any other.
+
+The parts, each in its module; nothing is read from disk before it is needed::
+
+    words        words(text), lemmatiser(language): what a word of a text is
+    reading      Word, Words; NameReader(lexicon, frequencies).read(name, languages) -> Words
+    lexicon      load.load_lexicon() -> Lexicon, WordNet 3.0; information.load_information(lexicon, "semcor")
+                 languages.add_language(code, file, lexicon), languages.installed()
+    frequencies  Frequencies.load(folder): what ``recado pipeline frequencies`` wrote
+    measures     get_measure("mean", word="jcn", mode="best") -> NameMeasure, measure_names(), register(name, factory);
+                 a NameMeasure has key, similarity(a: Words, b: Words) -> float and
+                 matrix(a: Sequence[Words], b: Sequence[Words]) -> float64 array, one row for each of ``a``
+    settings     SemanticSettings(measure="hybrid", options={}, threshold=None, unmatched="fail", assignment="best",
+                 languages=("eng",), envelope=False, values="semantic", margin=0.05, rename=False)
+                 read_settings(subscription.semantic, default) -> SemanticSettings | None, written(settings) -> dict
+    engine       Semantics(data, frequencies, overrides, decided, cache): prepare, words, measure, similarity,
+                 similarities, align; shared() is the process's own;
+                 align(constraint_names, attribute_names, settings, semantics=None) -> Alignment
+    alignment    Alignment(pairs, measure, threshold, unmatched): mapping(), missing(), uncertain(margin);
+                 Pair(constraint, attribute, similarity, reason, words, attribute_words, nearest): explain()
+    rewriting    constraint_names(filter), rewrite(filter, alignment) -> Filter, renamed(event, alignment) -> Event
+    match        semantic_match(event, subscription, settings=None, semantics=None, default) -> Match | None: the plain
+                 oracle; attribute_names(event), resolved(filter, event, settings, semantics) -> Filter decides SM
+    cache        SimilarityCache(entries): get, put, save(path, digest), load(path, digest)
+    overrides    Overrides.load(path): similarities that people gave, of words or of names
+    review       ReviewList.load(): uncertain pairs, accepted and refused ones; decided() goes into Semantics
+
+Every number a measure gives is rounded to nine decimals, does not depend on which other names were asked for in the
+same call, and is the same with or without the cache.
+"""

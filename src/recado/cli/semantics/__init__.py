@@ -1,0 +1,1 @@
+"""``recado semantics``: what names mean, shown to a person."""

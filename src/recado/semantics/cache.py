@@ -1,0 +1,104 @@
+"""Similarities of pairs of names that were asked for before (4.12), bounded, shared by threads, kept over restarts.
+
+Names are few and events are many, so nearly every question is a repeated one. The least recently used pair is
+forgotten first. A pair is kept under the measure's key and the languages, in one order, since measures are symmetric;
+what comes out is exactly what the measure would give. A saved file says by whose knowledge it was made (``digest``:
+lexicon, overrides, frequencies); one made by other knowledge, or damaged, is not used.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from recado.errors import RecadoError
+from recado.semantics.folders import read_limited, write_whole
+from recado.semantics.names import REMEMBERED_CHARS
+
+ENTRIES = 200_000
+VERSION = "recado-similarities-1"
+FILE_BYTES = 1 << 30
+
+Pair = tuple[str, str]
+Key = tuple[str, str, str]
+
+
+class _File(msgspec.Struct):
+    version: str
+    digest: str
+    entries: list[tuple[str, str, str, float]]
+
+
+class SimilarityCache:
+    """Values by ``scope`` (measure and languages) and pair of names."""
+
+    def __init__(self, entries: int = ENTRIES) -> None:
+        if entries < 1:
+            raise RecadoError(f"a cache holds at least one entry, not {entries}")
+        self.entries = entries
+        self.hits = 0
+        self.misses = 0
+        self._values: OrderedDict[Key, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, scope: str, pairs: Iterable[Pair]) -> list[float | None]:
+        """What is known of each pair."""
+        found: list[float | None] = []
+        with self._lock:
+            for a, b in pairs:
+                key = (scope, a, b) if a <= b else (scope, b, a)
+                value = self._values.get(key)
+                if value is not None:
+                    self._values.move_to_end(key)
+                found.append(value)
+            known = sum(value is not None for value in found)
+            self.hits += known
+            self.misses += len(found) - known
+        return found
+
+    def put(self, scope: str, values: Iterable[tuple[str, str, float]]) -> None:
+        with self._lock:
+            for a, b, value in values:
+                if len(a) > REMEMBERED_CHARS or len(b) > REMEMBERED_CHARS:
+                    continue
+                self._values[(scope, a, b) if a <= b else (scope, b, a)] = value
+            while len(self._values) > self.entries:
+                self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+    def save(self, path: Path, digest: str) -> None:
+        """Write all entries, the least recently used first."""
+        with self._lock:
+            entries = [(*key, value) for key, value in self._values.items()]
+        body = msgspec.json.encode(_File(VERSION, digest, entries))
+        write_whole(path, _checksum(body) + b"\n" + body + b"\n")
+
+    def load(self, path: Path, digest: str) -> int:
+        """Take the entries of a file and say how many; 0 if it is missing, damaged, or made by other knowledge."""
+        try:
+            checksum, _, body = (
+                read_limited(path, FILE_BYTES, "the cache of similarities").rstrip(b"\n").partition(b"\n")
+            )
+            content = msgspec.json.decode(body, type=_File)
+        except (RecadoError, msgspec.DecodeError, UnicodeError):
+            return 0
+        if checksum != _checksum(body) or content.version != VERSION or content.digest != digest:
+            return 0
+        for scope, a, b, value in content.entries:
+            self.put(scope, [(a, b, value)])
+        return len(content.entries)
+
+
+def _checksum(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).hexdigest().encode()

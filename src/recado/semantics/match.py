@@ -1,0 +1,91 @@
+"""Does an event match a subscription whose names may be other words? The plain answer that every engine must give.
+
+The names of the filter are aligned with those of the event, the filter is rewritten, and the rewritten filter is
+evaluated as any other. The subscription's event ``type`` is no name and stays exact. With ``values`` semantic a
+``similar`` predicate (SM) holds for the values that the measure finds more alike than the threshold: since only the
+values of this event matter, it is replaced by "is one of those" (4.7).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from recado.filters.evaluate import matches
+from recado.model.event import Event
+from recado.model.filter import And, Filter, In, Not, Or, Similar
+from recado.model.subscription import Subscription, type_filter
+from recado.model.values import Value
+from recado.semantics.alignment import ALIKE, Alignment
+from recado.semantics.engine import Semantics, shared
+from recado.semantics.rewriting import constraint_names, rewrite
+from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
+
+
+class Match(msgspec.Struct, frozen=True):
+    """An event that matched: the filter as it was asked of this event, and the alignment; None for exact names."""
+
+    event: str
+    subscription: str
+    filter: Filter
+    alignment: Alignment | None = None
+
+    def explain(self) -> list[str]:
+        """A sentence for each name of the filter."""
+        return [pair.explain() for pair in self.alignment.pairs] if self.alignment else []
+
+
+def semantic_match(
+    event: Event,
+    subscription: Subscription,
+    settings: SemanticSettings | None = None,
+    semantics: Semantics | None = None,
+    default: SemanticSettings = DEFAULT,
+) -> Match | None:
+    """The match and its reasons, or None.
+
+    Without ``settings`` the subscription's own count, over ``default``; if it has none its names mean themselves, and
+    no lexicon is asked for.
+    """
+    chosen = settings or read_settings(subscription.semantic, default)
+    if chosen is None:
+        exact = subscription.whole_filter()
+        return Match(event.id, subscription.id, exact) if matches(exact, event) else None
+    knowing = semantics or shared()
+    alignment = knowing.align(constraint_names(subscription.filter), attribute_names(event), chosen)
+    asked = resolved(rewrite(subscription.filter, alignment), event, chosen, knowing)
+    if subscription.type:
+        asked = And((type_filter(subscription.type), asked))
+    return Match(event.id, subscription.id, asked, alignment) if matches(asked, event) else None
+
+
+def attribute_names(event: Event) -> tuple[str, ...]:
+    """What a name can be aligned with, in the event's order; an empty array is absent."""
+    return tuple(name for name, value in event.items() if value != ())
+
+
+def resolved(filter: Filter, event: Event, settings: SemanticSettings, semantics: Semantics) -> Filter:
+    """The filter with every ``similar`` decided by meaning, for the values of this event."""
+    if settings.values == "string":
+        return filter
+    match filter:
+        case And(parts) | Or(parts):
+            return type(filter)(tuple(resolved(part, event, settings, semantics) for part in parts))
+        case Not(part):
+            return Not(resolved(part, event, settings, semantics))
+        case Similar(name, text):
+            values = _values(event, name)
+            return In(name, tuple(value for value in values if is_similar(value, text, settings, semantics)))
+    return filter
+
+
+def is_similar(value: Value, text: str, settings: SemanticSettings, semantics: Semantics) -> bool:
+    """Is a value that is a string more alike to the text than the threshold, or equal to it?"""
+    if not isinstance(value, str):
+        return False
+    similarity = semantics.similarity(value, text, settings)
+    return similarity > settings.limit or similarity >= ALIKE
+
+
+def _values(event: Event, name: str) -> tuple[Value, ...]:
+    value = next((value for other, value in event.items() if other == name), ())
+    return value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,279 @@
+"""Semantic subscriptions at the speed of exact ones: an index by content that understands other words.
+
+The interface is the index's. Exact subscriptions are in an index of their own and cost what they always cost. The
+filters of semantic ones are in a second index, over aliases of their names (``matcher_terms``); an event is shown to it
+with its values under the aliases that its shape is aligned with (``matcher_shapes``). So an alignment is decided once
+for each shape, and matching an event with known names asks no measure. Results are always those of the plain oracle,
+``recado.semantics.match``.
+
+An array stands for one of its elements. Several aliases may stand for one array, and all must mean the same element, so
+arrays are expanded before aliases are given.
+
+The lexicon is loaded by ``check`` or by the first semantic subscription. If that fails, a RecadoError says why, the
+subscription is not added, and exact matching goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
+from typing import Any
+
+import msgspec
+
+from recado.errors import RecadoError, SubscriptionError
+from recado.filters.cost import check_filter
+from recado.matching.batch import match_events
+from recado.matching.index import Index
+from recado.model.event import Event, expansions
+from recado.model.subscription import Subscription, check_id
+from recado.model.values import Value
+from recado.semantics.engine import Semantics, shared
+from recado.semantics.match import Match, semantic_match
+from recado.semantics.matcher_index import AliasIndex, Shown
+from recado.semantics.matcher_shapes import PAIRS, SHAPES, Plan, Shapes
+from recado.semantics.matcher_terms import Vocabulary, may_grow_too_long
+from recado.semantics.rewriting import constraint_names, renamed
+from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
+
+BATCH_FROM = 32
+"""So many events are worth a batch."""
+AT_A_TIME = 4_096
+
+
+class _Held(msgspec.Struct, frozen=True, gc=False):
+    """A semantic subscription, and whether each event is matched with it by hand."""
+
+    subscription: Subscription
+    settings: SemanticSettings
+    by_hand: bool
+
+
+class SemanticMatcher:
+    """``default`` is what a subscription's ``semantic`` leaves open; ``semantics`` the process's own unless given."""
+
+    def __init__(
+        self,
+        semantics: Semantics | None = None,
+        default: SemanticSettings = DEFAULT,
+        *,
+        shapes: int = SHAPES,
+        pairs: int = PAIRS,
+    ) -> None:
+        self.exact = Index()
+        self.default = default
+        self._semantics = semantics or shared()
+        self._aliased = AliasIndex()
+        self._vocabulary = Vocabulary()
+        self._shapes = Shapes(self._vocabulary, self._semantics, shapes, pairs)
+        self._held: dict[str, _Held] = {}
+        self._by_hand: dict[str, _Held] = {}
+        self._settings: dict[bytes, SemanticSettings] = {}
+        self._loaded: dict[SemanticSettings, None] = {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.exact) + len(self._held)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._held or id in self.exact
+
+    @property
+    def semantic(self) -> int:
+        """How many of the subscriptions are semantic."""
+        return len(self._held)
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes of events are known."""
+        return len(self._shapes)
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def settings(self, subscription: Subscription) -> SemanticSettings | None:
+        """How a subscription wants its names understood; a SubscriptionError names what is wrong."""
+        if subscription.semantic is None:
+            return None
+        key = msgspec.json.encode(subscription.semantic, order="deterministic")
+        found = self._settings.get(key)
+        if found is None:
+            found = read_settings(subscription.semantic, self.default)
+            assert found is not None  # there is an object
+            if len(self._settings) < AT_A_TIME:
+                self._settings[key] = found
+        return found
+
+    def check(self, subscription: Subscription) -> None:
+        """Load what the subscription's settings need; an error says what is missing. It may take a second."""
+        settings = self.settings(subscription)
+        if settings is not None:
+            self._load(settings)
+
+    def _load(self, settings: SemanticSettings) -> None:
+        if settings in self._loaded:
+            return
+        try:
+            self._semantics.similarities(["price"], ["cost"], settings)
+            if settings.assignment == "one-to-one":
+                self._semantics.align(["price"], ["cost"], settings)
+        except RecadoError as error:
+            raise SubscriptionError(f"$.semantic: cannot be used here: {error}") from None
+        if len(self._loaded) < AT_A_TIME:
+            self._loaded[settings] = None
+
+    def add(self, subscription: Subscription, checked: bool = False) -> None:
+        """Add a subscription, or replace the one that has its id."""
+        settings = self.settings(subscription)
+        if settings is None:
+            self.exact.add(subscription, checked=checked)
+            if subscription.id in self._held:
+                self._remove_semantic(subscription.id)
+            return
+        with self._lock:
+            aliased = self._enter(subscription, settings, checked)
+            if aliased is not None:
+                self._aliased.add(aliased, checked=True)
+            self.exact.remove(subscription.id)
+
+    def add_many(self, subscriptions: Iterable[Subscription], checked: bool = False) -> int:
+        """Add all of them; how many were given."""
+        count = 0
+        waiting = iter(subscriptions)
+        while some := list(islice(waiting, AT_A_TIME)):
+            count += len(some)
+            some = list({subscription.id: subscription for subscription in some}.values())  # the last of an id counts
+            self.exact.add_many([s for s in some if s.semantic is None], checked=checked)
+            for subscription in some:
+                if subscription.semantic is None and subscription.id in self._held:
+                    self._remove_semantic(subscription.id)
+            with self._lock:
+                self._aliased.add_many(self._entered([s for s in some if s.semantic is not None], checked), True)
+        return count
+
+    def _entered(self, subscriptions: list[Subscription], checked: bool) -> Iterator[Subscription]:
+        for subscription in subscriptions:
+            settings = self.settings(subscription)
+            assert settings is not None
+            aliased = self._enter(subscription, settings, checked)
+            self.exact.remove(subscription.id)
+            if aliased is not None:
+                yield aliased
+
+    def _enter(self, subscription: Subscription, settings: SemanticSettings, checked: bool) -> Subscription | None:
+        """Hold the subscription; what is to be put into the index, if anything."""
+        id = subscription.id
+        if not checked:
+            check_id(id)
+            check_filter(subscription.whole_filter())
+        self._load(settings)
+        before = self._held.get(id)
+        by_hand = may_grow_too_long(subscription.filter)
+        filter = subscription.filter if by_hand else self._vocabulary.enter(subscription.filter, settings)
+        if before is not None:
+            self._remove_semantic(id)
+        held = self._held[id] = _Held(subscription, settings, by_hand)
+        if by_hand:
+            self._by_hand[id] = held
+            return None
+        return Subscription(id, filter, subscription.type)
+
+    def remove(self, id: str) -> bool:
+        """Remove a subscription; False if there is none with this id."""
+        return self._remove_semantic(id) if id in self._held else self.exact.remove(id)
+
+    def _remove_semantic(self, id: str) -> bool:
+        with self._lock:
+            held = self._held.pop(id, None)
+            if held is None:
+                return False
+            self._by_hand.pop(id, None)
+            if not held.by_hand:
+                self._aliased.remove(id)
+                self._vocabulary.leave(held.subscription.filter, held.settings)
+            return True
+
+    # -- matching ------------------------------------------------------------------------------------------------------
+
+    def match(self, event: Event) -> list[str]:
+        """The ids of the matching subscriptions, sorted."""
+        found = self.exact.match(event) if len(self.exact) else []
+        if not self._held:
+            return found
+        with self._lock:
+            also = self._aliased.match_views(self._shown(event)) + self._matched_by_hand(event)
+        return sorted(found + also) if also else found
+
+    def match_many(self, events: Sequence[Event]) -> list[list[str]]:
+        """The same for each of many events, in the order of the index."""
+        if len(events) < BATCH_FROM:
+            return [self.match(event) for event in events]
+        found = _batched(self.exact, events)
+        if not self._held:
+            return found
+        with self._lock:
+            shown = [self._shown(event) for event in events]
+            owners = [owner for owner, views in enumerate(shown) for _ in views]
+            also = self._aliased.match_many(list(chain.from_iterable(shown)), owners, len(events))
+            for event, ids, others in zip(events, found, also, strict=True):
+                ids += others
+                if self._by_hand:
+                    ids += self._matched_by_hand(event)
+        return found
+
+    def _shown(self, event: Event) -> list[Shown]:
+        """The event under its aliases, once for each choice of elements."""
+        plan = self._shapes.plan(event)
+        attributes = event.attributes
+        if tuple in map(type, attributes.values()):
+            return [self._view(view, plan) for view in expansions(event, plan.attributes)]
+        values: dict[str, Any] = {**attributes, "id": event.id, "type": event.type, "source": event.source}
+        values["time"] = event.time  # plans name only what is there
+        return [self._view(values, plan)]
+
+    def _view(self, values: dict[str, Value], plan: Plan) -> Shown:
+        similar: list[str] = []
+        for name, scope, aliases in plan.texts:
+            value = values[name]
+            if isinstance(value, str):
+                texts = scope.similar_texts(value, self._semantics)
+                similar += [aliases[text] for text in texts if text in aliases]
+        return Shown(values, plan, similar)
+
+    def _matched_by_hand(self, event: Event) -> list[str]:
+        held = self._by_hand.items()
+        return [id for id, one in held if semantic_match(event, one.subscription, one.settings, self._semantics)]
+
+    # -- reasons -------------------------------------------------------------------------------------------------------
+
+    def explain(self, event: Event, id: str) -> Match | None:
+        """Why an event matches a semantic subscription, by the oracle; None if it does not, or there is none."""
+        held = self._held.get(id)
+        return semantic_match(event, held.subscription, held.settings, self._semantics) if held is not None else None
+
+    def renames(self, id: str) -> bool:
+        """Does a subscription want its own names on what it is sent?"""
+        held = self._held.get(id)
+        return held is not None and held.settings.rename
+
+    def renamed(self, event: Event, id: str) -> Event:
+        """The event with the attributes under the subscription's names, too, if it wants that."""
+        held = self._held.get(id)
+        if held is None or not held.settings.rename:
+            return event
+        names = constraint_names(held.subscription.filter)
+        attributes = tuple(name for name, value in event.items() if value != ())
+        return renamed(event, self._semantics.align(names, attributes, held.settings))
+
+    def statistics(self) -> dict[str, float]:
+        """Sizes, and what matching has cost so far."""
+        aliased = self._aliased.statistics()
+        return {**self.exact.statistics(), **{f"semantic_{name}": value for name, value in aliased.items()}}
+
+
+def _batched(index: Index, events: Sequence[Event]) -> list[list[str]]:
+    if not len(index):
+        return [[] for _ in events]
+    pairs = match_events(index, list(events))
+    ids = pairs.ids(index).to_pylist() if len(pairs) else []
+    return [ids[start:end] for start, end in pairwise(pairs.offsets.tolist())]

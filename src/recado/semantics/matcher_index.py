@@ -1,0 +1,280 @@
+"""The index over aliases. What an event shows to it is encoded once for each attribute, not once for each alias.
+
+An attribute may go by twenty aliases. Its bounds and its text are the same for all of them; only the code of its value
+has to be looked up for each, since the constants differ. So this index costs an event little more than an index over
+the attributes themselves. The kernels are the index's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recado.filters.evaluate import evaluate
+from recado.matching.columns import UNCERTAIN, sort_by_event
+from recado.matching.dictionary import ABSENT, NAN, key_of
+from recado.matching.encode import Columns
+from recado.matching.index import Index
+from recado.matching.instructions import bracket
+from recado.matching.unaligned import PADDING
+from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
+from recado.model.subscription import Subscription
+from recado.model.values import Kind, Value, microseconds
+from recado.semantics.matcher_shapes import Plan
+
+Array = NDArray[Any]
+Cell = tuple[Hashable, int, float, float]
+"""Of a value: the key of its code, the code if no filter names it, the floats at or below and at or above."""
+CHUNK = 2_048
+_NOTHING: Cell = (None, ABSENT, np.nan, np.nan)
+_TRUE = key_of(True)
+
+
+class Shown(Mapping[str, Value]):
+    """One single-valued view of an event: its values, and by which aliases they go; ``texts`` go for true."""
+
+    __slots__ = ("_view", "plan", "texts", "values_of")
+
+    def __init__(self, values: Mapping[str, Value], plan: Plan, texts: Sequence[str] = ()) -> None:
+        self.values_of, self.plan, self.texts = values, plan, texts
+        self._view: dict[str, Value] | None = None
+
+    @property
+    def view(self) -> dict[str, Value]:
+        """As the evaluator of filters reads it, which is rarely asked."""
+        if self._view is None:
+            self._view = {alias: self.values_of[name] for alias, name in self.plan.pairs}
+            self._view |= dict.fromkeys(self.texts, True)
+        return self._view
+
+    def __getitem__(self, alias: str) -> Value:
+        return self.view[alias]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.view)
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+
+class _Column(NamedTuple):
+    """An attribute, the numbers of its aliases, their constants, and the numbers whose text is looked into."""
+
+    name: str
+    numbers: tuple[int, ...]
+    codes: tuple[dict[Hashable, int], ...]
+    texts: tuple[tuple[int, bool, bool], ...]
+
+
+class _Layout(NamedTuple):
+    columns: list[_Column]
+    numbers: Array
+    which: Array
+
+
+class AliasIndex(Index):
+    """An index whose events come as ``Shown``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes = 0
+
+    def add(self, subscription: Subscription, checked: bool = False) -> None:
+        self._changes += 1
+        super().add(subscription, checked)
+
+    def add_many(self, subscriptions: Iterable[Subscription], checked: bool = False) -> int:
+        self._changes += 1
+        return super().add_many(subscriptions, checked)
+
+    # -- one event -----------------------------------------------------------------------------------------------------
+
+    def match_views(self, views: Sequence[Shown]) -> list[str]:
+        """The ids of the subscriptions that match one of the views of an event."""
+        with self.lock:
+            found = [self._match_view(view) for view in views]  # type: ignore[arg-type]  # only ``encode`` looks into it
+            entries = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+            self.count(1, len(entries))
+            ids: list[str] = self.registry.id_array(self.registry.slots(entries)).to_pylist()
+            return ids
+
+    def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
+        assert isinstance(view, Shown)
+        layout, values = self._layout(view.plan), view.values_of
+        codes: list[int] = []
+        downs, ups, texts = [], [], []
+        data = bytearray()
+        for name, _, dictionaries, with_text in layout.columns:
+            value = values[name]
+            key, other, down, up = cell_of(value)
+            downs.append(down)
+            ups.append(up)
+            codes += [known.get(key, other) for known in dictionaries]
+            if with_text and type(value) is str:
+                texts += _append_text(data, value, with_text)
+        rows = np.empty((len(codes) + len(view.texts), 4))
+        top = len(codes)
+        rows[:top, 0] = layout.numbers
+        rows[:top, 1] = codes
+        rows[:top, 2] = np.array(downs)[layout.which]
+        rows[:top, 3] = np.array(ups)[layout.which]
+        top += self._append_true(view.texts, rows[top:])
+        held = np.frombuffer(data + bytes(PADDING), np.uint8) if data else np.zeros(0, np.uint8)
+        return rows[:top], np.array(texts, np.int64).reshape(-1, 5), held
+
+    def _append_true(self, aliases: Sequence[str], rows: Array) -> int:
+        numbers = [number for alias in aliases if (number := self.dictionary.names.get(alias)) is not None]
+        for row, number in enumerate(numbers):
+            rows[row] = number, self.dictionary.codes[number].get(_TRUE, Kind.BOOL), 0.0, 0.0
+        return len(numbers)
+
+    def _layout(self, plan: Plan) -> _Layout:
+        """The plan in this index's numbers; made anew when subscriptions have been added."""
+        if plan.layout is None or plan.layout[0] != self._changes:
+            plan.layout = self._changes, self._laid_out(plan)
+        return plan.layout[1]
+
+    def _laid_out(self, plan: Plan) -> _Layout:
+        numbers: dict[str, list[int]] = {}
+        for alias, name in plan.pairs:
+            number = self.dictionary.names.get(alias)
+            if number is not None:
+                numbers.setdefault(name, []).append(number)
+        columns = [self._column(name, tuple(some)) for name, some in numbers.items()]
+        sizes = [len(column.numbers) for column in columns]
+        every = [number for column in columns for number in column.numbers]
+        return _Layout(columns, np.array(every, np.float64), np.repeat(np.arange(len(columns)), sizes))
+
+    def _column(self, name: str, numbers: tuple[int, ...]) -> _Column:
+        held = self.dictionary
+        wanted = [(number, held.wants_text[number], held.wants_folded[number]) for number in numbers]
+        return _Column(
+            name, numbers, tuple(held.codes[number] for number in numbers), tuple(one for one in wanted if any(one[1:]))
+        )
+
+    # -- many events ---------------------------------------------------------------------------------------------------
+
+    def match_many(self, views: Sequence[Shown], owners: Sequence[int], events: int) -> list[list[str]]:
+        """For each of so many events the ids that match one of its views; ``owners`` says whose each view is."""
+        with self.lock:
+            parts = [self._match_chunk(views[at : at + CHUNK]) for at in range(0, len(views), CHUNK)]
+            rows = np.concatenate([part + at * CHUNK for at, (part, _) in enumerate(parts)])
+            entries = np.concatenate([part for _, part in parts])
+            rows, entries = self.distinct(np.array(owners, np.int32)[rows], entries, events)
+            self.count(events, len(rows))
+            offsets, slots = sort_by_event(rows, entries, self.registry.members, self.registry.blocks, events)  # type: ignore[no-untyped-call]  # machine code
+            ids = self.registry.id_array(slots).to_pylist() if len(slots) else []
+            return [ids[start:end] for start, end in pairwise(offsets.tolist())]
+
+    def _match_chunk(self, views: Sequence[Shown]) -> tuple[Array, Array]:
+        rows, found = self.run_columns(self._columns(views))
+        entries = (found & 0xFFFFFFFF).astype(np.int32)
+        kept = found < UNCERTAIN
+        for at in np.flatnonzero(~kept).tolist():
+            kept[at] = evaluate(self.opaque_filter(int(entries[at])), views[rows[at]])
+        return rows[kept], entries[kept]
+
+    def _columns(self, views: Sequence[Shown]) -> Columns:
+        columns = Columns(self.dictionary, len(views))
+        plans: dict[int, tuple[Plan, list[int]]] = {}
+        texts: dict[str, list[int]] = {}
+        for at, view in enumerate(views):
+            plans.setdefault(id(view.plan), (view.plan, []))[1].append(at)
+            for alias in view.texts:
+                texts.setdefault(alias, []).append(at)
+        for alias, rows in texts.items():
+            self._put_true(columns, alias, rows)
+        layouts = [(self._layout(plan), rows) for plan, rows in plans.values()]
+        for names, numbers in _alike(layouts).items():
+            values: list[Value | None] = [None] * len(views)
+            for name, (_, rows) in zip(names, layouts, strict=True):
+                if name is not None:
+                    for at in rows:
+                        values[at] = views[at].values_of[name]
+            self._put_values(columns, numbers, values)
+        return columns
+
+    def _put_true(self, columns: Columns, alias: str, rows: list[int]) -> None:
+        """A text that the values of some rows are similar to."""
+        number = self.dictionary.names.get(alias)
+        if number is not None:
+            codes = np.full(columns.size, ABSENT, np.int32)
+            codes[rows] = self.dictionary.codes[number].get(_TRUE, Kind.BOOL)
+            columns.put_codes(number, codes)
+
+    def _put_values(self, columns: Columns, numbers: list[int], values: list[Value | None]) -> None:
+        """One column of values for several aliases."""
+        cells = [_NOTHING if value is None else cell_of(value) for value in values]
+        keyed = [(key, other) for key, other, _, _ in cells]
+        for number in numbers:
+            get = self.dictionary.codes[number].get
+            columns.put_codes(number, np.array([get(key, other) for key, other in keyed], np.int32))
+        kinds = np.array([other for _, other in keyed])
+        bounds = np.array([cell[2:] for cell in cells])
+        for which, kind in ((NUMBER, Kind.NUMBER), (INSTANT, Kind.TIME)):
+            if (kinds == kind).any():
+                downs, ups = np.where(kinds == kind, bounds.T, np.nan)
+                columns.put_ordered(numbers[0], which, downs, downs if np.array_equal(downs, ups, True) else ups)
+                columns.rows[numbers, which] = columns.rows[numbers[0], which]
+        self._put_texts(columns, numbers, values)
+
+    def _put_texts(self, columns: Columns, numbers: list[int], values: list[Value | None]) -> None:
+        held = self.dictionary
+        for which, wanted in ((TEXT, held.wants_text), (FOLDED_TEXT, held.wants_folded)):
+            wanting = [number for number in numbers if wanted[number]]
+            if not wanting:
+                continue
+            starts, lengths = np.full(len(values), -1, np.int64), np.zeros(len(values), np.int64)
+            data = bytearray()
+            for at, value in enumerate(values):
+                if isinstance(value, str):
+                    starts[at], lengths[at] = _append(data, value.casefold() if which == FOLDED_TEXT else value)
+            columns.put_texts(wanting[0], which, starts, lengths, bytes(data))
+            columns.rows[wanting, which] = columns.rows[wanting[0], which]
+
+
+def _alike(layouts: Sequence[tuple[_Layout, list[int]]]) -> dict[tuple[str | None, ...], list[int]]:
+    """Aliases that stand for the same attribute in every layout: the attribute in each, and the numbers."""
+    names: dict[int, list[str | None]] = {}
+    for at, (layout, _) in enumerate(layouts):
+        for column in layout.columns:
+            for number in column.numbers:
+                names.setdefault(number, [None] * len(layouts))[at] = column.name
+    found: dict[tuple[str | None, ...], list[int]] = {}
+    for number, signature in names.items():
+        found.setdefault(tuple(signature), []).append(number)
+    return found
+
+
+def cell_of(value: Value) -> Cell:
+    """What a value's row is made of."""
+    if type(value) is str:
+        return value, Kind.STRING, 0.0, 0.0
+    if type(value) is bool:
+        return key_of(value), Kind.BOOL, 0.0, 0.0
+    if isinstance(value, datetime):
+        return value, Kind.TIME, *bracket(microseconds(value))
+    if value != value:
+        return None, NAN, 0.0, 0.0
+    return value, Kind.NUMBER, *bracket(value)  # type: ignore[arg-type]  # what is left is a number
+
+
+def _append(data: bytearray, text: str) -> tuple[int, int]:
+    start = len(data)
+    data += text.encode(errors="surrogatepass")
+    return start, len(data) - start
+
+
+def _append_text(data: bytearray, value: str, wanted: Sequence[tuple[int, bool, bool]]) -> list[int]:
+    """Rows of the texts of a value: one for each alias, all with the same bytes."""
+    plain = _append(data, value) if any(one[1] for one in wanted) else (-1, 0)
+    folded = _append(data, value.casefold()) if any(one[2] for one in wanted) else (-1, 0)
+    rows: list[int] = []
+    for number, wants_plain, wants_folded in wanted:
+        rows += (number, *(plain if wants_plain else (-1, 0)), *(folded if wants_folded else (-1, 0)))
+    return rows

