@@ -1,13 +1,16 @@
 """User agents and the embedded registrar on real sockets: sessions, moves, both transports, digest."""
 
 import asyncio
+import socket
 
 import pytest
 
 from datagrams.sip_cast import Player
 from recado.datagrams.registrar import open_registrar
+from recado.datagrams.sip_streams import Streams
 from recado.protocols.sip.address import Address
 from recado.protocols.sip.digest import Credentials, Guard, secret_of
+from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.events import (
     Ended,
     Established,
@@ -123,6 +126,102 @@ def test_a_name_is_looked_up():
         agent.do("invite", f"sip:broker@localhost:{broker.local.port}", agent.media())
         assert (await agent.until(Established)).remote.media.host == "127.0.0.1"
         agent.do("options", "sip:x@no-such-name.invalid")
+        await agent.close()
+        await broker.close()
+
+    asyncio.run(story())
+
+
+def test_a_port_that_is_taken_by_tcp_is_not_used(monkeypatch):
+    listen, refused = Streams.listen, []
+
+    async def once(self, host, port):
+        if not refused:
+            refused.append(port)
+            raise OSError("taken")
+        await listen(self, host, port)
+
+    monkeypatch.setattr(Streams, "listen", once)
+
+    async def story():
+        agent = await Player().open("sip:user1@127.0.0.1", transport="tcp")
+        assert agent.local.port not in refused
+        with pytest.raises(OSError, match="in use"):
+            await open_registrar(agent.local, ("lac.example",))
+        await agent.close()
+
+    asyncio.run(story())
+
+
+def test_an_endpoint_listens_on_an_address_not_on_a_name():
+    with pytest.raises(SipError, match="listens on a numeric address, not on 'localhost'"):
+        asyncio.run(open_registrar(Address("udp", "localhost", 0), ("lac.example",)))
+
+
+def test_after_the_end_nothing_is_sent_or_told():
+    async def story():
+        broker = await Player().open("sip:broker@127.0.0.1")
+        agent = await Player().open("sip:user1@127.0.0.1", home=broker.local)
+        await agent.close()
+        agent.do("invite", "sip:broker@127.0.0.1", agent.media())
+        await asyncio.sleep(0.1)
+        assert broker.events == []
+        await broker.close()
+
+    asyncio.run(story())
+
+
+def test_a_name_without_an_address_is_a_failure_at_once(monkeypatch):
+    async def story():
+        loop = asyncio.get_running_loop()
+
+        async def unknown(*arguments, **named):
+            raise OSError("no such name")
+
+        monkeypatch.setattr(loop, "getaddrinfo", unknown)
+        agent = await Player().open("sip:user1@127.0.0.1")
+        for _ in range(2):
+            agent.do("options", "sip:broker@no-such-name.invalid")
+        assert (await agent.until(OptionsAnswered, 2)).status == 408
+        await agent.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+def test_a_move_to_where_the_port_is_taken_or_where_nobody_can_be(transport):
+    async def story():
+        broker = await Player().open("sip:broker@127.0.0.1", transport=transport)
+        agent = await Player().open("sip:user1@127.0.0.1", "127.0.0.2", home=broker.local, transport=transport)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.3", agent.local.port))
+            before = agent.local
+            await agent.endpoint.rebind("127.0.0.3")
+            assert agent.local.host == "127.0.0.3"
+            assert agent.local.port != before.port
+        with pytest.raises(OSError, match="assign"):
+            await agent.endpoint.rebind("192.0.2.1")
+        with pytest.raises(OSError, match="in use"):
+            await agent.endpoint.rebind("127.0.0.3", agent.local.port)
+        agent.do("invite", f"sip:broker@127.0.0.1:{broker.local.port};transport={transport}", agent.media())
+        assert (await broker.until(Established)).remote.media.host == "127.0.0.3"
+        await agent.close()
+        await broker.close()
+
+    asyncio.run(story())
+
+
+def test_an_application_that_fails_keeps_nothing_back():
+    async def story():
+        told = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["message"]))
+        broker = await Player().open("sip:broker@127.0.0.1")
+        agent = await Player().open("sip:user1@127.0.0.1", home=broker.local)
+        agent._told = None
+        agent.endpoint._on_event = lambda event: 1 / 0
+        agent.do("invite", "sip:broker@127.0.0.1", agent.media())
+        await broker.until(Established)  # the ACK came, in spite of it
+        assert told == ["the application failed on Established"]
         await agent.close()
         await broker.close()
 

@@ -10,7 +10,8 @@ that came of it, and from then on carries bytes to it, its effects to the networ
     await endpoint.close()
 
 ``do`` adds the clock and chance to a call and carries out what comes of it. Events are told one after the other; what
-they lead to may be asked for inside of ``on_event``.
+they lead to may be asked for inside of ``on_event``. A core whose socket is bound to every address (0.0.0.0) has to be
+told where it can be reached: ``lambda bound: UserAgent(settings, bound._replace(host="10.0.0.1"))``.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ log = logging.getLogger("recado.sip")
 
 _CHANCE = SystemRandom()
 _TRIES = 16
+_RECEIVE_BYTES = 1_048_576  # a burst waits in the socket while the process is busy, as far as the system lets it
 
 
 class Core(Protocol):
@@ -70,9 +72,17 @@ class Endpoint(Generic[C]):
         return result
 
     async def rebind(self, host: str, port: int | None = None) -> Address:
-        """Be at another address from now on; what comes to the old one is lost. The core is told by ``moved``."""
-        old_datagrams, old_listener = self._datagrams, self._streams.release_listener()
-        await self.bind(Address(self.local.transport, host, self.local.port if port is None else port))
+        """Be at another address from now on; what comes to the old one is lost. The core is told by ``moved``.
+
+        The port stays the same if it is free there. Raises OSError if the address cannot be used; then nothing changes.
+        """
+        old_datagrams, old_listener = self._datagrams, self._streams.listener
+        try:
+            await self.bind(self.local._replace(host=host, port=self.local.port if port is None else port))
+        except OSError:
+            if port is not None:
+                raise
+            await self.bind(self.local._replace(host=host, port=0))
         if old_datagrams is not None:
             old_datagrams.close()
         if old_listener is not None:
@@ -111,6 +121,7 @@ class Endpoint(Generic[C]):
                 if wanted.port or attempt == _TRIES - 1:
                     raise
                 continue
+            datagrams.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
             self._datagrams, self.local = datagrams, wanted._replace(port=port)
             self._names.family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
             return
@@ -133,8 +144,16 @@ class Endpoint(Generic[C]):
             if isinstance(effect, Transmit):
                 self._transmit(effect.data, effect.to)
             elif self._on_event is not None:
-                self._on_event(effect.fact)
+                self._tell(self._on_event, effect.fact)
         self._set_timer()
+
+    def _tell(self, on_event: OnEvent, fact: Event) -> None:
+        """A fault of the application may not keep back what has to be sent."""
+        try:
+            on_event(fact)
+        except Exception as error:  # noqa: BLE001 - it is told to whoever watches the loop
+            what = {"message": f"the application failed on {type(fact).__name__}", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(what)
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -39,17 +39,13 @@ class Streams:
         self._connections: dict[Address, Connection] = {}
         self._dialling: dict[Address, list[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self.listener: asyncio.Server | None = None
 
     def __len__(self) -> int:
         return len(self._connections)
 
     async def listen(self, host: str, port: int) -> None:
-        self._server = await asyncio.get_running_loop().create_server(self._connection, host, port)
-
-    def release_listener(self) -> asyncio.Server | None:
-        released, self._server = self._server, None
-        return released
+        self.listener = await asyncio.get_running_loop().create_server(self._connection, host, port)
 
     def send(self, data: bytes, to: Address, local_host: str) -> None:
         known = self._connections.get(to)
@@ -111,8 +107,8 @@ class Streams:
             connection.close()
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        if self.listener is not None:
+            self.listener.close()
         self.cut()
         for task in list(self._tasks):
             task.cancel()

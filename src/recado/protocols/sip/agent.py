@@ -1,0 +1,261 @@
+"""The user agent: the face that applications and drivers see. ``recado.protocols.sip`` describes how it is used.
+
+This module only joins the parts: messages are read and checked, and given to the transaction layer; what the layer
+tells goes to the part that it concerns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recado.protocols.machine import Rng
+from recado.protocols.sip.address import Address
+from recado.protocols.sip.call import Calls
+from recado.protocols.sip.callee import Callee
+from recado.protocols.sip.caller import ALLOW, Caller
+from recado.protocols.sip.check import check_request, check_response
+from recado.protocols.sip.digest import Authenticator, Guard
+from recado.protocols.sip.errors import SipError
+from recado.protocols.sip.events import Effect, Ended, OptionsAnswered
+from recado.protocols.sip.messages import Request, Response, reply
+from recado.protocols.sip.outgoing import Outgoing, Requests
+from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.registration import REFRESH, Registration
+from recado.protocols.sip.screening import challenge, complaint, refuse, screen
+from recado.protocols.sip.sdp import Media
+from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.transactions import Transaction, Transactions
+from recado.protocols.sip.uri import NameAddr, read_sip_uri
+from recado.protocols.sip.wire import TimerKey, Wire
+
+
+class UserAgent:
+    def __init__(self, settings: AgentSettings, local: Address, guard: Guard | None = None) -> None:
+        """With a guard, whoever calls has to prove who it is."""
+        self.settings, self._guard = settings, guard
+        self._wire = Wire(local)
+        self._transactions = Transactions(self._wire, settings.timers, settings.limits, self)
+        self._requests = Requests(self._wire, self._transactions, Authenticator(settings.credentials))
+        self._registration = Registration(settings, self._wire, self._requests)
+        self._calls = Calls(settings, self._wire, self._requests)
+        self._caller = Caller(self._calls)
+        self._callee = Callee(self._calls, self._transactions, self._caller, proven=guard is not None)
+
+    # -- what happens
+
+    def receive(self, data: bytes, source: Address, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        if not data.strip(b"\r\n\0 "):
+            return  # a keep-alive
+        try:
+            message = read_message(data, self.settings.limits)
+            self._receive(message, source)
+        except SipError as error:
+            self._complain(error, source)
+
+    def tick(self, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        while (key := self._wire.timers.pop_due(now)) is not None:
+            try:
+                self._fire(key)
+            except SipError:
+                continue  # the other side told a place that cannot be reached; its timers end the matter
+
+    def unreachable(self, address: Address, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        self._transactions.unreachable(address)
+
+    # -- what is asked for
+
+    def register(self, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        self._registration.start()
+
+    def unregister(self, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        self._registration.stop()
+
+    def moved(self, local: Address, now: float, rng: Rng) -> None:
+        """The device is at another address now; sessions follow by ``reinvite``."""
+        self._wire.begin(now, rng)
+        self._wire.local = local
+        if self._registration.wanted:
+            self._registration.start()
+
+    def invite(self, uri: str, media: Media, now: float, rng: Rng) -> str:
+        self._wire.begin(now, rng)
+        return self._caller.invite(uri, media)
+
+    def reinvite(self, call: str, media: Media, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        self._caller.reinvite(self._calls.get(call), media)
+
+    def answer(self, call: str, media: Media, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        self._callee.answer(self._calls.get(call), media)
+
+    def reject(self, call: str, status: int, now: float, rng: Rng, reason: str | None = None) -> None:
+        self._wire.begin(now, rng)
+        self._callee.reject(self._calls.get(call), status, reason)
+
+    def bye(self, call: str, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        found = self._calls.get(call)
+        if found.state == "incoming":
+            self._callee.reject(found, 480, None)
+            self._wire.report(Ended(call, "ended here"))
+        else:
+            self._caller.bye(found)
+
+    def options(self, uri: str, now: float, rng: Rng) -> str:
+        self._wire.begin(now, rng)
+        question = Question(self._wire, read_sip_uri(uri), self.settings)
+        self._requests.send(question.out)
+        return question.name
+
+    # -- what comes of it
+
+    def take(self) -> list[Effect]:
+        return self._wire.take()
+
+    def deadline(self) -> float | None:
+        return self._wire.timers.next()
+
+    @property
+    def local(self) -> Address:
+        return self._wire.local
+
+    def inspect(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {
+            "local": str(self._wire.local),
+            "calls": {call.name: call.state for call in self._calls.table.values()},
+            "clients": {one.key: one.state for one in self._transactions.clients.values()},
+            "servers": {one.key: one.state for one in self._transactions.servers.values()},
+            "timers": [" ".join(key) for key in self._wire.timers],
+        }
+
+    # -- from the transport
+
+    def _receive(self, message: Request | Response, source: Address) -> None:
+        if isinstance(message, Response):
+            check_response(message)
+            self._transactions.receive_response(message)
+            return
+        try:
+            check_request(message)
+        except SipError as error:
+            raise SipError(str(error), error.status, message.headers) from error
+        self._transactions.receive_request(message, source)
+
+    def _complain(self, error: SipError, source: Address) -> None:
+        answer = complaint(error)
+        if answer is not None:
+            self._wire.transmit(answer.write(), source, "it was not understood")
+
+    def _fire(self, key: TimerKey) -> None:
+        if key == REFRESH:
+            self._registration.fire()
+        elif key[0] != "call":
+            self._transactions.fire(key)
+        else:
+            call = self._calls.get(key[1])
+            match key[2]:
+                case "ok":
+                    self._callee.repeat_ok(call)
+                case "ack":
+                    self._callee.no_ack(call)
+                case "retry":
+                    self._caller.retry(call)
+                case "give up":
+                    self._caller.give_up(call)
+                case _ if call.state == "incoming":
+                    self._callee.nobody_answered(call)
+                case _:
+                    self._caller.ring_too_long(call)
+
+    # -- from the transaction layer
+
+    def screen(self, request: Request, source: Address) -> Response | None:
+        refused = screen(request)
+        if refused is not None or request.method != "INVITE" or request.receiver.tag is not None:
+            return refused
+        if len(self._calls.table) >= self.settings.limits.calls:
+            return refuse(request, 503, ("retry-after", "5"))
+        return challenge(request, self._guard, "authorization", self._wire.now) if self._guard is not None else None
+
+    def on_request(self, transaction: Transaction) -> None:
+        request = transaction.request
+        try:
+            self._serve(transaction, request)
+        except SipError as error:
+            made = refuse(request, error.status)
+            if error.status in (491, 500):
+                made.headers.add("retry-after", "1")
+            self._transactions.respond(transaction, made)
+
+    def _serve(self, transaction: Transaction, request: Request) -> None:
+        call = self._calls.find(request)
+        if request.method == "CANCEL":
+            self._callee.cancelled(transaction)
+        elif request.method == "OPTIONS":
+            self._transactions.respond(transaction, self._capabilities(request))
+        elif request.method == "INVITE" and request.receiver.tag is None:
+            self._callee.invited(transaction)
+        elif call is None:
+            raise SipError("there is no such session here", 481)
+        elif request.method == "INVITE":
+            self._callee.reinvited(call, transaction)
+        else:
+            self._callee.said_goodbye(call, transaction)
+
+    def _capabilities(self, request: Request) -> Response:
+        made = reply(request.headers, 200, self._wire.token())
+        made.headers.add("contact", self._calls.contact_header())
+        made.headers.add("allow", ALLOW)
+        made.headers.add("accept", "application/sdp")
+        return made
+
+    def on_response(self, transaction: Transaction, response: Response) -> None:
+        self._requests.on_response(transaction, response)
+
+    def on_timeout(self, transaction: Transaction) -> None:
+        out: Outgoing = transaction.owner
+        out.asker.on_timeout(out)
+
+    def on_ack(self, request: Request) -> None:
+        call = self._calls.find(request)
+        if call is not None:
+            self._callee.acknowledged(call, request)
+
+    def on_stray(self, response: Response) -> None:
+        """A 2xx of an INVITE that was given up: the other side waits for its ACK."""
+        call = self._calls.table.get(response.sender.tag or "")
+        if call is None or call.state not in ("connected", "updating"):
+            return
+        if (call.dialog.call_id, call.dialog.remote.tag) == (response.call_id, response.receiver.tag):
+            self._calls.ack(call, response.cseq.number, None)
+
+
+class Question:
+    """One OPTIONS outside of a dialog: is anybody there?"""
+
+    def __init__(self, wire: Wire, target: Any, settings: AgentSettings) -> None:
+        self._wire, self.name, self.local_cseq = wire, wire.token(), 1
+        request = Request(method="OPTIONS", uri=str(target))
+        request.headers.add("max-forwards", "70")
+        request.headers.add("from", str(NameAddr(read_sip_uri(settings.aor), "", (("tag", self.name),))))
+        request.headers.add("to", str(NameAddr(target)))
+        request.headers.add("call-id", wire.token())
+        request.headers.add("cseq", "1 OPTIONS")
+        request.headers.add("accept", "application/sdp")
+        self.out = Outgoing(request, settings.home or target.address, self, self)
+
+    def on_provisional(self, out: Outgoing, response: Response) -> None:
+        pass
+
+    def on_final(self, out: Outgoing, response: Response) -> None:
+        self._wire.report(OptionsAnswered(self.name, response.status))
+
+    def on_timeout(self, out: Outgoing) -> None:
+        self._wire.report(OptionsAnswered(self.name, 408))

@@ -1,0 +1,257 @@
+"""A registrar and proxy without input and output, so that users find each other (RFC 3261, sections 10.3 and 16).
+
+It keeps no transactions (16.11): a request that comes again goes out again with the same branch, which is drawn from
+the one it came with, and responses find their way back by Via. So it has nothing to lose, and all repeating is done
+by the user agents' timers. Requests for a user of its domains go to the contact that was registered
+last; which one that was is remembered for a while, so that CANCEL, ACK and copies follow their INVITE.
+
+It is no open relay: what is neither for a user of its domains nor inside a dialog that it let pass is refused, and so
+is what brings a route of its own. Dialogs are known by the Record-Route that the proxy puts into them, which is signed
+for their Call-ID.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from recado.protocols.machine import Rng
+from recado.protocols.sip.address import TRANSPORTS, Address, bracketed
+from recado.protocols.sip.check import check_request, check_response
+from recado.protocols.sip.digest import Guard
+from recado.protocols.sip.errors import SipError
+from recado.protocols.sip.events import Effect
+from recado.protocols.sip.fields import COOKIE, Via, read_via
+from recado.protocols.sip.limits import LIMITS, SipLimits
+from recado.protocols.sip.location import Binding, Location, TooBriefError
+from recado.protocols.sip.messages import Request, Response
+from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.screening import challenge, complaint, refuse
+from recado.protocols.sip.text import param, write_params
+from recado.protocols.sip.uri import NameAddr, SipUri, address_of_record, read_name_addr, read_sip_uri
+from recado.protocols.sip.wire import Wire
+
+SWEEP = ("sweep",)
+SWEEP_SECONDS = 60.0
+_REMEMBERED = 10_000
+
+
+class Proxy:
+    def __init__(
+        self,
+        local: Address,
+        domains: tuple[str, ...],
+        key: bytes,
+        *,
+        guard: Guard | None = None,
+        location: Location | None = None,
+        limits: SipLimits = LIMITS,
+    ) -> None:
+        """``key`` is a secret that signs routes; with a guard, REGISTER and calls need credentials."""
+        self.location = location or Location(limits)
+        self._wire, self._key, self._guard, self._limits = Wire(local), key, guard, limits
+        self._domains = tuple(domain.lower() for domain in domains)
+        self._followed: dict[str, tuple[str, Address]] = {}
+
+    # -- the face that drivers see
+
+    def receive(self, data: bytes, source: Address, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        if not data.strip(b"\r\n\0 "):
+            return
+        try:
+            message = read_message(data, self._limits)
+            if isinstance(message, Response):
+                check_response(message)
+                self._back(message)
+            else:
+                self._receive(message, source)
+        except SipError as error:
+            self._complain(error, source)
+
+    def tick(self, now: float, rng: Rng) -> None:
+        self._wire.begin(now, rng)
+        while self._wire.timers.pop_due(now) is not None:
+            self.location.sweep(now)
+            self._set_sweep()
+
+    def unreachable(self, address: Address, now: float, rng: Rng) -> None:
+        """The user agents notice by themselves."""
+
+    def take(self) -> list[Effect]:
+        return self._wire.take()
+
+    def deadline(self) -> float | None:
+        return self._wire.timers.next()
+
+    # -- requests
+
+    def _receive(self, request: Request, source: Address) -> None:
+        try:
+            check_request(request)
+            via = request.via.stamped(source)
+            request.headers.pop("via")
+            request.headers.push("via", str(via))
+            self._serve(request, source)
+        except TooBriefError as error:
+            self._answer(refuse(request, error.status, ("min-expires", str(error.least))), source)
+        except SipError as error:
+            raise SipError(str(error), error.status, request.headers) from error
+
+    def _serve(self, request: Request, source: Address) -> None:
+        inside = self._take_own_routes(request)
+        uri = read_sip_uri(request.uri)
+        if request.method == "REGISTER" and self._is_own(uri):
+            self._register(request, source)
+        elif self._is_own(uri) and uri.user is None and "route" not in request.headers:
+            self._serve_itself(request, source)
+        elif inside or (self._is_own(uri) and "route" not in request.headers):
+            self._forward(request, source, inside=inside)
+        elif request.method != "ACK":
+            self._answer(refuse(request, 403), source)
+
+    def _is_own(self, uri: SipUri) -> bool:
+        if uri.host.lower() in self._domains:
+            return True
+        return (uri.host, uri.address.port) == (self._wire.local.host, self._wire.local.port)
+
+    def _take_own_routes(self, request: Request) -> bool:
+        """Is the request inside a dialog that came through here? Our routes have served when they are on top."""
+        inside = False
+        while "route" in request.headers:
+            uri = read_name_addr(request.headers.values("route")[0]).uri
+            if not isinstance(uri, SipUri) or not self._is_own(uri):
+                break
+            request.headers.pop("route")
+            inside = inside or hmac.compare_digest(param(uri.params, "k") or "", self._sign(request.call_id))
+        return inside
+
+    def _sign(self, call_id: str) -> str:
+        text = call_id.encode("utf-8", "surrogateescape")
+        return hmac.new(self._key, text, "sha256").hexdigest()[:24]
+
+    def _serve_itself(self, request: Request, source: Address) -> None:
+        if request.method == "ACK":
+            return
+        status = 200 if request.method == "OPTIONS" else 405
+        self._answer(refuse(request, status, ("allow", "REGISTER, OPTIONS")), source)
+
+    def _answer(self, response: Response, source: Address) -> None:
+        to = source if source.reliable else response.via.reply_to._replace(transport=source.transport)
+        self._wire.transmit(response.write(), to, f"{response.status} of the proxy")
+
+    def _complain(self, error: SipError, source: Address) -> None:
+        answer = complaint(error)
+        if answer is not None:
+            self._wire.transmit(answer.write(), source, "it was not understood")
+
+    # -- the registrar
+
+    def _register(self, request: Request, source: Address) -> None:
+        refused = None
+        if self._guard is not None:
+            refused = challenge(request, self._guard, "authorization", self._wire.now)
+        if request.headers.values("require"):
+            refused = refuse(request, 420, ("unsupported", ", ".join(request.headers.values("require"))))
+        user = address_of_record(read_sip_uri(str(request.receiver.uri)))
+        if refused is None and user != address_of_record(request.sender.uri):
+            refused = refuse(request, 403)
+        if refused is None and not self._is_own(read_sip_uri(user)):
+            refused = refuse(request, 404)
+        if refused is None:
+            bindings = self.location.register(user, request, source, self._wire.now)
+            self._set_sweep()
+            refused = self._registered(request, bindings)
+        self._answer(refused, source)
+
+    def _set_sweep(self) -> None:
+        if len(self.location) and self._wire.timers.next() is None:
+            self._wire.after(SWEEP, SWEEP_SECONDS)
+
+    def _registered(self, request: Request, bindings: list[Binding]) -> Response:
+        made = refuse(request, 200)
+        for one in bindings:
+            left = max(1, round(one.expires_at - self._wire.now))
+            params = (*one.contact.params, ("expires", str(left)))
+            made.headers.add("contact", str(NameAddr(one.contact.uri, one.contact.display, params)))
+        return made
+
+    # -- forwarding
+
+    def _forward(self, request: Request, source: Address, *, inside: bool) -> None:
+        hops = int(request.headers.get("max-forwards") or "70")
+        if request.method != "ACK":
+            refused = self._refusal(request, hops, inside=inside)
+            if refused is not None:
+                self._answer(refused, source)
+                return
+        branch = self._branch(request)
+        request.uri, to = self._target(request, branch)
+        if (to.host, to.port) == (self._wire.local.host, self._wire.local.port):
+            raise SipError("the request would come back to this proxy", 482)
+        request.headers.set("max-forwards", str(max(0, hops - 1)))
+        if request.method == "INVITE":
+            self._record_route(request, source, to)
+        via = Via(to.transport.upper(), self._wire.local.host, self._wire.local.port, (("branch", branch),))
+        request.headers.push("via", str(via))
+        self._wire.transmit(request.write(), to, f"{request.method} on its way")
+
+    def _refusal(self, request: Request, hops: int, *, inside: bool) -> Response | None:
+        if hops == 0:
+            return refuse(request, 483)
+        if request.headers.values("proxy-require"):
+            return refuse(request, 420, ("unsupported", ", ".join(request.headers.values("proxy-require"))))
+        if self._guard is not None and not inside and request.method != "CANCEL":
+            return challenge(request, self._guard, "proxy-authorization", self._wire.now)
+        return None
+
+    def _branch(self, request: Request) -> str:
+        """The same for all copies, for the CANCEL and for the ACK of a refusal: they have the same branch."""
+        via = request.via
+        text = via.branch or f"{request.call_id} {request.sender.tag} {request.cseq.number}"
+        digest = hashlib.sha256(f"{text} {via.sent_by}".encode("utf-8", "surrogateescape"))
+        return COOKIE + digest.hexdigest()[:24]
+
+    def _target(self, request: Request, branch: str) -> tuple[str, Address]:
+        known = self._followed.get(branch)
+        if known is None:
+            known = self._look_up(request)
+            if request.method == "INVITE":
+                self._followed[branch] = known
+                if len(self._followed) > _REMEMBERED:
+                    del self._followed[next(iter(self._followed))]
+        return known
+
+    def _look_up(self, request: Request) -> tuple[str, Address]:
+        routes = request.headers.values("route")
+        if routes:
+            return request.uri, read_sip_uri(str(read_name_addr(routes[0]).uri)).address
+        uri = read_sip_uri(request.uri)
+        if not self._is_own(uri):
+            return request.uri, self._hop_of_contact(uri)
+        found = self.location.bindings(address_of_record(uri), self._wire.now)
+        if not found:
+            raise SipError("no device of this user is registered", 480)
+        return str(found[0].uri), found[0].hop
+
+    def _hop_of_contact(self, uri: SipUri) -> Address:
+        """A contact behind a NAT is reached where it was seen."""
+        return self.location.hop_of(str(uri)) or uri.address
+
+    def _record_route(self, request: Request, source: Address, to: Address) -> None:
+        """Later requests of the dialog come through here; on two transports, once for each (RFC 5658)."""
+        for transport in dict.fromkeys((source.transport, to.transport)):
+            params = (("transport", transport), ("lr", None), ("k", self._sign(request.call_id)))
+            assert transport in TRANSPORTS
+            where = f"{bracketed(self._wire.local.host)}:{self._wire.local.port}"
+            request.headers.push("record-route", f"<sip:{where}{write_params(params)}>")
+
+    # -- responses
+
+    def _back(self, response: Response) -> None:
+        """Only what has our Via on top (16.11), to the one below it."""
+        own = read_via(response.headers.pop("via"))
+        if (own.host, own.port) != (self._wire.local.host, self._wire.local.port) or "via" not in response.headers:
+            return
+        via = response.via
+        self._wire.transmit(response.write(), via.reply_to, f"{response.status} on its way back")

@@ -1,0 +1,230 @@
+"""The transaction layer (RFC 3261, section 17): carries requests and responses over a transport that loses and repeats.
+
+It runs the tables of ``tables`` for every request that is under way. Above it is a ``TransactionUser``: a user agent.
+Messages that come in are expected to be checked. The layer stamps the topmost Via of requests with where they come
+from, and answers go there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from recado.protocols.sip.address import Address
+from recado.protocols.sip.fields import Via
+from recado.protocols.sip.limits import SipLimits, SipTimers
+from recado.protocols.sip.messages import Request, Response, reply
+from recado.protocols.sip.tables import ALIVE, START, TABLE, Kind, duration, status_class
+from recado.protocols.sip.wire import TimerKey, Wire
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    kind: Kind
+    key: str
+    request: Request
+    peer: Address
+    state: str = ""
+    kept: bytes = b""
+    """What is sent again: the request of a client, the last response of a server."""
+    repeats: dict[str, int] = field(default_factory=dict)
+    owner: Any = None
+    """Whatever the user agent wants to find again."""
+
+    @property
+    def over(self) -> bool:
+        return self.state == "terminated"
+
+
+class TransactionUser(Protocol):
+    def screen(self, request: Request, source: Address) -> Response | None:
+        """A refusal that needs no memory, before a transaction is made for the request; or None."""
+        ...
+
+    def on_request(self, transaction: Transaction) -> None: ...
+    def on_response(self, transaction: Transaction, response: Response) -> None: ...
+    def on_timeout(self, transaction: Transaction) -> None: ...
+    def on_ack(self, request: Request) -> None: ...
+    def on_stray(self, response: Response) -> None:
+        """A 2xx to an INVITE whose transaction is over."""
+        ...
+
+
+class Transactions:
+    def __init__(self, wire: Wire, timers: SipTimers, limits: SipLimits, user: TransactionUser) -> None:
+        self._wire, self._timers, self._limits, self._user = wire, timers, limits, user
+        self.clients: dict[str, Transaction] = {}
+        self.servers: dict[str, Transaction] = {}
+
+    # -- requests of ours
+
+    def send(self, request: Request, to: Address, owner: Any) -> Transaction:
+        """Begin a client transaction; the request gets a Via with a new branch."""
+        via = self._wire.new_via(to.transport)
+        request.headers.push("via", str(via))
+        return self._begin(request, via, to, owner)
+
+    def send_cancel(self, invite: Transaction, owner: Any) -> None:
+        """CANCEL has the branch of what it cancels (9.1)."""
+        request = Request(method="CANCEL", uri=invite.request.uri)
+        request.headers.add("via", invite.request.headers.values("via")[0])
+        for name in ("max-forwards", "from", "to", "call-id", "route"):
+            for value in invite.request.headers.all(name):
+                request.headers.add(name, value)
+        request.headers.add("cseq", f"{invite.request.cseq.number} CANCEL")
+        self._begin(request, request.via, invite.peer, owner)
+
+    def _begin(self, request: Request, via: Via, to: Address, owner: Any) -> Transaction:
+        kind: Kind = "invite client" if request.method == "INVITE" else "client"
+        made = Transaction(kind, f"{via.branch} {request.method}", request, to, kept=request.write(), owner=owner)
+        self.clients[made.key] = made
+        self._enter(made, *START[kind], None)
+        return made
+
+    def abandon(self, transaction: Transaction) -> None:
+        """Forget it without a word: nobody waits for its answer any more."""
+        self._enter(transaction, "terminated", (), None)
+
+    # -- answers of ours
+
+    def respond(self, transaction: Transaction, response: Response) -> None:
+        transaction.kept = response.write()
+        self._step(transaction, f"send {status_class(response.status)}", None)
+
+    # -- what comes in
+
+    def receive_response(self, response: Response) -> None:
+        via = response.via
+        found = self.clients.get(f"{via.branch} {response.cseq.method}") if via.branch else None
+        if found is not None:
+            self._step(found, status_class(response.status), response)
+        elif response.cseq.method == "INVITE" and 200 <= response.status < 300:
+            self._user.on_stray(response)
+
+    def receive_request(self, request: Request, source: Address) -> None:
+        via = request.via.stamped(source)
+        request.headers.pop("via")
+        request.headers.push("via", str(via))
+        if request.method == "ACK":
+            self._receive_ack(request)
+            return
+        key = server_key(request, request.method)
+        found = self.servers.get(key)
+        if found is not None:
+            found.peer = self._answer_address(via, source)
+            self._step(found, "request", None)
+            return
+        refusal = self._refusal(request, source)
+        if refusal is not None:
+            self._wire.transmit(refusal.write(), self._answer_address(via, source), "refused without a transaction")
+            return
+        kind: Kind = "invite server" if request.method == "INVITE" else "server"
+        made = Transaction(kind, key, request, self._answer_address(via, source))
+        self.servers[key] = made
+        self._enter(made, *START[kind], request)
+
+    def _refusal(self, request: Request, source: Address) -> Response | None:
+        if len(self.servers) >= self._limits.transactions:
+            full = reply(request.headers, 503, "full")
+            full.headers.add("retry-after", "5")
+            return full
+        return self._user.screen(request, source)
+
+    def _answer_address(self, via: Via, source: Address) -> Address:
+        """On the connection that the request came on; over datagrams as Via says."""
+        return source if source.reliable else via.reply_to._replace(transport=source.transport)
+
+    def _receive_ack(self, request: Request) -> None:
+        found = self.servers.get(server_key(request, "INVITE"))
+        if found is None or found.state == "accepted":
+            self._user.on_ack(request)
+        else:
+            self._step(found, "ack", None)
+
+    def invite_of(self, cancel: Request) -> Transaction | None:
+        return self.servers.get(server_key(cancel, "INVITE"))
+
+    def unreachable(self, address: Address) -> None:
+        for table in (self.clients, self.servers):
+            for transaction in [one for one in table.values() if one.peer == address]:
+                self._step(transaction, "error", None)
+
+    # -- the machine
+
+    def fire(self, key: TimerKey) -> None:
+        """A timer of the layer: ("client" or "server", transaction, letter)."""
+        side, name, letter = key
+        found = (self.clients if side == "client" else self.servers).get(name)
+        if found is not None:
+            self._step(found, letter, None)
+
+    def _step(self, transaction: Transaction, what: str, message: Any) -> None:
+        step = TABLE[transaction.kind].get((transaction.state, what))
+        if step is not None:
+            self._enter(transaction, *step, message)
+
+    def _enter(self, transaction: Transaction, state: str, actions: tuple[str, ...], message: Any) -> None:
+        before, transaction.state = transaction.state, state
+        if state == "terminated":
+            self._table(transaction).pop(transaction.key, None)
+        if state != before:
+            for letter in ALIVE.get((transaction.kind, before), ()):
+                if letter not in ALIVE.get((transaction.kind, state), ()):
+                    self._wire.timers.cancel(self._timer(transaction, letter))
+        for action in actions:
+            self._act(transaction, action, message)
+
+    def _table(self, transaction: Transaction) -> dict[str, Transaction]:
+        return self.clients if "client" in transaction.kind else self.servers
+
+    def _timer(self, transaction: Transaction, letter: str) -> TimerKey:
+        return ("client" if "client" in transaction.kind else "server", transaction.key, letter)
+
+    def _act(self, transaction: Transaction, action: str, message: Any) -> None:
+        match action:
+            case "send":
+                if transaction.kept:
+                    self._wire.transmit(transaction.kept, transaction.peer, f"{transaction.kind}: {transaction.state}")
+            case "tell" if "client" in transaction.kind:
+                self._user.on_response(transaction, message)
+            case "tell":
+                self._user.on_request(transaction)
+            case "timeout":
+                self._user.on_timeout(transaction)
+            case "ack":
+                ack = ack_of_refusal(transaction.request, message)
+                self._wire.transmit(ack.write(), transaction.peer, "a refusal is acknowledged")
+            case "trying":
+                transaction.kept = transaction.kept or reply(transaction.request.headers, 100).write()
+                self._wire.transmit(transaction.kept, transaction.peer, "the user agent takes its time")
+            case _:
+                self._set(transaction, action.removeprefix("set "))
+
+    def _set(self, transaction: Transaction, letter: str) -> None:
+        repeats = transaction.repeats.get(letter, 0)
+        transaction.repeats[letter] = repeats + 1
+        reliable = transaction.peer.reliable
+        seconds = duration(letter, self._timers, repeats, reliable=reliable, state=transaction.state)
+        if seconds is not None:
+            self._wire.after(self._timer(transaction, letter), seconds)
+
+
+def server_key(request: Request, method: str) -> str:
+    """What all copies of one request have in common (17.2.3); without a branch, as RFC 2543 has it."""
+    via = request.via
+    if via.branch is not None:
+        return f"{via.branch} {via.sent_by.lower()} {method}"
+    sender = request.sender.tag or ""
+    return f"{request.call_id} {sender} {request.cseq.number} {via.sent_by.lower()} {method}"
+
+
+def ack_of_refusal(invite: Request, refusal: Response) -> Request:
+    """The ACK of a final response other than 2xx belongs to the INVITE's transaction (17.1.1.3)."""
+    ack = Request(method="ACK", uri=invite.uri)
+    ack.headers.add("via", invite.headers.values("via")[0])
+    for name in ("max-forwards", "from", "call-id", "route"):
+        for value in invite.headers.all(name):
+            ack.headers.add(name, value)
+    ack.headers.add("to", refusal.headers.one("to"))
+    ack.headers.add("cseq", f"{invite.cseq.number} ACK")
+    return ack

@@ -1,0 +1,193 @@
+"""The embedded proxy: it finds users, stays in the dialog, follows NATs, and is no open relay."""
+
+from random import Random
+
+import pytest
+
+from protocols.sip.cast import BROKER, USER, Scene, media
+from protocols.sip.torture import SDP, message
+from protocols.sip.world import at
+from recado.protocols.sip.address import Address
+from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.events import Ended, Established, Failed, Updated
+from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.proxy import Proxy
+from recado.protocols.sip.settings import AgentSettings
+
+
+def scene_at_home(**more):
+    scene = Scene(home=True, **more)
+    for one in (scene.broker, scene.agent):
+        scene.ask(one, "register")
+    scene.run(1)
+    scene.sent.clear()
+    return scene
+
+
+def sent(proxy, data, source=None):
+    proxy.receive(data, source or at(9), 0.0, Random(1))
+    return [(one.to, read_message(one.data)) for one in proxy.take()]
+
+
+def test_a_session_through_the_proxy():
+    scene = scene_at_home()
+    call = scene.call()
+    assert scene.methods(at(100)) == ["INVITE", "200", "ACK"]
+    invite = next(read_message(data) for _, source, _, data in scene.sent if source == at(100))
+    assert invite.uri == "sip:broker@10.0.0.1:5060"  # the contact that was registered
+    assert invite.headers.get("max-forwards") == "69"
+    assert len(invite.headers.values("via")) == 2
+    scene.move(scene.agent, at(8))
+    scene.ask(scene.agent, "reinvite", call, media(8))
+    scene.run(3)
+    theirs = scene.told(scene.broker, Updated)[0].call
+    scene.ask(scene.broker, "bye", theirs)
+    scene.run(4)
+    assert scene.told(scene.agent, Ended)
+    straight = [(source, to) for _, source, to, _ in scene.sent if at(100) not in (source, to)]
+    assert straight == []  # everything goes through it
+
+
+def test_a_user_who_is_not_there():
+    scene = Scene(home=True)
+    scene.call()
+    assert scene.told(scene.agent, Failed)[0].status == 480
+
+
+def test_cancel_follows_its_invite_even_if_the_user_registers_elsewhere_meanwhile():
+    scene = scene_at_home()
+    scene.react = lambda machine, fact: None
+    call = scene.ask(scene.agent, "invite", BROKER, media(7))
+    scene.run(2)
+    other = scene.add(UserAgent(AgentSettings(user=BROKER, device="b2", home=at(100)), at(2)), at(2))
+    scene.ask(other, "register")
+    scene.run(3)
+    scene.ask(scene.agent, "bye", call)
+    scene.run(4)
+    assert scene.told(scene.agent, Ended)[0].reason == "cancelled"
+    assert scene.told(scene.broker, Ended)[0].reason == "the caller changed its mind"
+
+
+def test_where_it_was_invited_is_forgotten_when_there_is_too_much_of_it(monkeypatch):
+    monkeypatch.setattr("recado.protocols.sip.proxy._REMEMBERED", 2)
+    scene = scene_at_home()
+    for _ in range(5):
+        scene.ask(scene.agent, "bye", scene.call())
+        scene.run(scene.now + 1)
+    assert len(scene.proxy._followed) == 2
+
+
+@pytest.mark.parametrize("method", ["INVITE", "OPTIONS", "MESSAGE"])
+def test_it_is_no_open_relay(method):
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    for fields in (
+        (),
+        ("Route: <sip:10.0.0.100:5060;lr>",),
+        ("Route: <sip:10.0.0.100:5060;lr;k=0123456789abcdef01234567>",),
+    ):
+        found = sent(proxy, message(f"{method} sip:victim@192.0.2.99 SIP/2.0", *fields, body=SDP))
+        assert [(to, one.status) for to, one in found] == [(at(9)._replace(host="10.0.0.9"), 403)]
+    assert sent(proxy, message("ACK sip:victim@192.0.2.99 SIP/2.0")) == []
+
+
+def test_its_signature_holds_for_one_dialog_only():
+    scene = scene_at_home()
+    scene.call()
+    bye = next(data for _, source, to, data in scene.sent if data.startswith(b"ACK") and source == at(7))
+    other = bye.replace(b"ACK", b"BYE").replace(b"Call-ID: ", b"Call-ID: x")
+    assert [one.status for _, one in sent(scene.proxy, other, at(7))] == [403]
+    assert [one.method for _, one in sent(scene.proxy, bye.replace(b"ACK", b"BYE"), at(7))] == ["BYE"]
+
+
+def test_requests_to_the_proxy_itself():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    assert [one.status for _, one in sent(proxy, message("OPTIONS sip:lac.example SIP/2.0"))] == [200]
+    assert [one.status for _, one in sent(proxy, message("OPTIONS sip:10.0.0.100:5060 SIP/2.0"))] == [200]
+    assert [one.status for _, one in sent(proxy, message("INVITE sip:lac.example SIP/2.0", body=SDP))] == [405]
+    assert sent(proxy, message("ACK sip:lac.example SIP/2.0")) == []
+
+
+def test_a_contact_that_is_the_proxy_itself_is_a_loop():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    register = message(
+        "REGISTER sip:lac.example SIP/2.0", "To: <sip:a@lac.example>", "From: <sip:a@lac.example>;tag=1",
+        "Contact: <sip:a@10.0.0.100:5060>",
+    )  # fmt: skip
+    sent(proxy, register)
+    assert [one.status for _, one in sent(proxy, message("OPTIONS sip:a@lac.example SIP/2.0"))] == [482]
+
+
+def test_a_response_that_is_not_for_it_is_dropped():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    assert sent(proxy, message("SIP/2.0 200 OK")) == []
+    own = "Via: SIP/2.0/UDP 10.0.0.100:5060;branch=z9hG4bKx"
+    assert sent(proxy, message("SIP/2.0 200 OK", own)) == []  # nobody below
+    found = sent(proxy, message("SIP/2.0 200 OK", own, "Via: SIP/2.0/UDP 10.0.0.7:5070;received=192.0.2.7;rport=99"))
+    assert [to for to, _ in found] == [Address("udp", "192.0.2.7", 99)]
+
+
+def test_keep_alives_and_rubbish():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    for data in (b"", b"\r\n\r\n", b"\0", b"x", b"x\r\n\r\n", b"SIP/2.0 200 OK\r\n\r\n"):
+        assert sent(proxy, data) == []
+    proxy.unreachable(at(1), 0.0, Random(1))
+    assert proxy.take() == []
+
+
+def test_a_device_behind_a_nat_is_reached_where_it_is_seen():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    public = Address("udp", "192.0.2.50", 40_000)
+    register = message(
+        "REGISTER sip:lac.example SIP/2.0", "Via: SIP/2.0/UDP 192.168.0.7:5070;branch=z9hG4bKn;rport",
+        "To: <sip:a@lac.example>", "From: <sip:a@lac.example>;tag=1", "Contact: <sip:a@192.168.0.7:5070>",
+    )  # fmt: skip
+    answer = sent(proxy, register, public)
+    assert [(to, one.status) for to, one in answer] == [(public, 200)]
+    assert "received=192.0.2.50" in answer[0][1].headers.get("via")
+    found = sent(proxy, message("INVITE sip:a@lac.example SIP/2.0", body=SDP))
+    assert [(to, one.uri) for to, one in found] == [(public, "sip:a@192.168.0.7:5070")]
+    route = found[0][1].headers.get("record-route")
+    inside = message(
+        "BYE sip:a@192.168.0.7:5070 SIP/2.0", f"Route: {route}", "Via: SIP/2.0/UDP 1.2.3.4;branch=z9hG4bKb"
+    )
+    assert [to for to, _ in sent(proxy, inside)] == [public]
+    proxy.location.sweep(10_000.0)
+    assert [to for to, _ in sent(proxy, inside.replace(b"z9hG4bKb", b"z9hG4bKc"))] == [
+        Address("udp", "192.168.0.7", 5070)
+    ]
+
+
+def test_between_two_transports_it_records_itself_twice():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    register = message(
+        "REGISTER sip:lac.example SIP/2.0", "To: <sip:a@lac.example>", "From: <sip:a@lac.example>;tag=1",
+        "Contact: <sip:a@10.0.0.5:5060;transport=tcp>",
+    )  # fmt: skip
+    sent(proxy, register)
+    to, invite = sent(proxy, message("INVITE sip:a@lac.example SIP/2.0", body=SDP))[0]
+    assert to == Address("tcp", "10.0.0.5", 5060)
+    assert invite.via.transport == "TCP"
+    assert ["tcp" in one for one in invite.headers.values("record-route")] == [True, False]
+
+
+def test_the_next_hop_of_a_dialog_may_be_another_route_but_nobody_brings_one_along():
+    scene = scene_at_home()
+    scene.call()
+    ack = next(data for _, source, to, data in scene.sent if data.startswith(b"ACK") and source == at(7))
+    bye = read_message(ack.replace(b"ACK", b"BYE"))
+    bye.headers.add("route", "<sip:10.0.0.77;lr>")
+    assert [to for to, _ in sent(scene.proxy, bye.write(), at(7))] == [Address("udp", "10.0.0.77", 5060)]
+    stranger = message(f"OPTIONS {USER} SIP/2.0", "Route: <sip:10.0.0.77;lr>")
+    assert [one.status for _, one in sent(scene.proxy, stranger)] == [403]
+
+
+def test_two_proxied_users_call_each_other():
+    """The agent may be called too; nothing about the broker is special."""
+    scene = scene_at_home()
+    scene.react = lambda machine, fact: (
+        scene.ask(machine, "answer", fact.call, media(7)) if type(fact).__name__ == "Incoming" else None
+    )
+    scene.ask(scene.broker, "invite", USER, media(1))
+    scene.run(3)
+    assert scene.told(scene.agent, Established)
+    assert scene.told(scene.broker, Established)
