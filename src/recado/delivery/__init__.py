@@ -1,1 +1,3 @@
-"""Delivery policy: when a matching event becomes a notification. Pure; instants are arguments."""
+"""Delivery: when a matching event becomes a notification, for whom it waits, and to whom it goes. Pure; instants are
+arguments.
+"""

@@ -8,6 +8,7 @@ only then renamed; a rename or removal counts when its folder is synced too.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import BinaryIO
 
@@ -54,3 +55,10 @@ def replace(path: Path, content: bytes) -> None:
         sync(file)
     rename(draft, path)
     sync_folder(path.parent)
+
+
+def copy(path: Path, target: Path) -> None:
+    """The same bytes under another name, on stable storage."""
+    with path.open("rb") as source, create(target) as file:
+        shutil.copyfileobj(source, file)
+        sync(file)

@@ -7,6 +7,7 @@ the numbering goes on although the tail is empty. Nothing that comes out of the 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ PIECE_BYTES = 16 * 1024 * 1024
 """A piece of the tail is cut when it has so many bytes of events."""
 
 DELETE_ROWS = 10_000
+WAL_PAGES = 4_000
+"""A commit that finds a longer write-ahead log moves it into the database; ``checkpoint`` does it before."""
 
 _PASSING = {
     sqlite3.SQLITE_BUSY,
@@ -81,6 +84,7 @@ class Tail:
                 "synchronous = FULL",
                 "fullfsync = 1",
                 "journal_size_limit = 67108864",
+                f"wal_autocheckpoint = {WAL_PAGES}",
             ):
                 self._execute(f"PRAGMA {pragma}").fetchall()
         except sqlite3.Error as error:
@@ -149,6 +153,23 @@ class Tail:
                 raise
         except sqlite3.Error as error:
             raise self._failed("cannot be written", error) from error
+
+    def checkpoint(self) -> None:
+        """Move what is in the write-ahead log into the database, without keeping a writer waiting."""
+        self._query("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def copy(self, target: Path) -> None:
+        """A copy of the tail as it is at one moment, in a new file."""
+        try:
+            copy = sqlite3.connect(target)
+            try:
+                self._db.backup(copy)
+            finally:
+                copy.close()
+        except sqlite3.Error as error:
+            raise self._failed("cannot be copied", error) from error
+        with target.open("rb") as file:
+            os.fsync(file.fileno())
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from recado.store.log.lock import FolderLock
 from recado.store.log.manifest import SEGMENTS, TAIL, SegmentEntry
 from recado.store.log.opening import check_fit, open_parts
 from recado.store.log.pieces import tail_pieces
-from recado.store.log.rows import Entry, Row, prepare, stored
+from recado.store.log.rows import Entry, Row, instant_of, prepare, stored
 from recado.store.log.segments import write_segment
 from recado.store.log.settings import DEFAULTS, LogSettings, Segment
 from recado.store.log.tail import State, Tail
@@ -97,6 +97,11 @@ class EventLog:
     def end(self) -> int:
         """The position that the next event will get."""
         return self._next
+
+    @property
+    def latest(self) -> datetime:
+        """When the last event was accepted."""
+        return instant_of(self._accepted_at)
 
     # -- append --------------------------------------------------------------------------------------------------------
 
@@ -221,6 +226,28 @@ class EventLog:
                 for entry in gone:
                     files.remove(self.path / SEGMENTS / entry.file)
             return [entry.located(self.path) for entry in gone]
+
+    def checkpoint(self) -> None:
+        """Spare commits the work on the tail that can be done beside them; any thread may call it, now and then."""
+        with self._sealing:
+            self._check_open()
+            with Tail(self.path / TAIL, writable=True, busy_seconds=self.settings.busy_seconds) as tail:
+                tail.checkpoint()
+
+    # -- copy ----------------------------------------------------------------------------------------------------------
+
+    def copy(self, target: Path) -> None:
+        """A copy of the log in a new folder, with everything that is stored now; appends go on meanwhile."""
+        with self._sealing:
+            self._check_open()
+            with _explained(f"the log cannot be copied to {target}"):
+                _make_folders(target)
+                for entry in self._manifest.segments:
+                    files.copy(self.path / SEGMENTS / entry.file, target / SEGMENTS / entry.file)
+                with self._reading() as tail:
+                    tail.copy(target / TAIL)
+                files.sync_folder(target / SEGMENTS)
+                manifests.store(target, self._manifest, before=None)
 
 
 def _expired(segments: Sequence[SegmentEntry], before: datetime | None, max_bytes: int | None) -> int:

@@ -1,0 +1,87 @@
+"""Users and what is dropped for them: bounds, gaps and notices, and the books in which effects and changes are noted.
+
+Every method of the desk appends effects to ``effects`` and remembers what must be kept in ``changes``; the caller takes
+both. What a bound drops is remembered until its owner has been told.
+"""
+
+from __future__ import annotations
+
+from recado.delivery.mailbox import Bounds, Box, Note
+from recado.delivery.notices import GAP_NIDS, NOTICES, REMEMBERED, Dropped, Notice
+from recado.delivery.sessions import Changes, Effect, User
+
+
+class Boxes:
+    """``next_notice`` is a number above those of all notices that were ever given out."""
+
+    def __init__(self, bounds: Bounds, next_notice: int) -> None:
+        self.bounds = bounds
+        self.next_notice = next_notice
+        self.users: dict[str, User] = {}
+        self.effects: list[Effect] = []
+        self.changes = Changes()
+        self.dropped: dict[str, int] = {}  # by reason, since the caller last emptied it
+
+    def user(self, name: str) -> User:
+        found = self.users.get(name)
+        if found is None:
+            found = self.users[name] = User(name)
+        return found
+
+    def take_effects(self) -> list[Effect]:
+        effects, self.effects = self.effects, []
+        return effects
+
+    def take_changes(self) -> Changes:
+        changes, self.changes = self.changes, Changes()
+        changes.settle()
+        return changes
+
+    def bound(self, box: Box) -> None:
+        """Drop what is too much."""
+        self.drop(box, box.excess(self.bounds), "full")
+
+    def drop(self, box: Box, notes: list[Note], reason: Dropped) -> None:
+        """Remember what was dropped, to tell it."""
+        if not notes:
+            return
+        user = box.user
+        for counts in (user.dropped, self.dropped):
+            counts[reason] = counts.get(reason, 0) + len(notes)
+        self.changes.gone.extend(note for note in notes if note.kept)
+        self.gap(user, box.device, [note.nid for note in notes], reason)
+
+    def gap(self, user: User, device: str, nids: list[int], reason: Dropped) -> None:
+        """These will not come."""
+        for nid in nids:
+            notice = self._open_gap(user, device, reason)
+            notice.count += 1
+            if user.remembered < REMEMBERED:
+                notice.nids.append(nid)
+                user.remembered += 1
+            self.changes.notices[notice.id] = user, notice
+
+    def _open_gap(self, user: User, device: str, reason: Dropped) -> Notice:
+        for notice in reversed(user.notices.values()):
+            if notice.open and notice.device == device and notice.reason == reason:
+                if len(notice.nids) < GAP_NIDS:
+                    return notice
+                notice.open = False
+        return self.notice(user, Notice(self.next_notice, device, reason))
+
+    def notice(self, user: User, notice: Notice) -> Notice:
+        """Beyond ``NOTICES`` the oldest is forgotten: its owner has not been here for thousands of them."""
+        self.next_notice += 1
+        if len(user.notices) >= NOTICES:
+            self.forget_notice(user, next(iter(user.notices)))
+        user.notices[notice.id] = notice
+        for link in (*user.links.values(), *user.alone.values()):
+            link.news = True
+        self.changes.notices[notice.id] = user, notice
+        return notice
+
+    def forget_notice(self, user: User, id: int) -> None:
+        notice = user.notices.pop(id, None)
+        if notice is not None:
+            user.remembered -= len(notice.nids)
+            self.changes.notices[id] = user, None

@@ -1,0 +1,198 @@
+"""What waits for someone: notifications in the order of their nids (the mobility document, 10).
+
+A ``Box`` belongs to a user, or to one device of a user. Notes are appended with growing nids and leave when the first
+leg has acknowledged them, or when a bound drops the oldest. Each leg that is attached reads the box with a cursor of
+its own, a ``Feed``, that only moves forward: so a leg sees growing nids, and an acknowledgement up to a nid is never
+ambiguous. A leg that fails needs to give nothing back, since what it did not acknowledge is still here.
+
+- A note that some leg has acknowledged is *delivered*: it no longer counts. It still goes to the other legs that were
+  attached when it came; one that attaches later does not get it.
+- What has been given to a leg that is still attached is on its way and is not dropped. So an attached leg may hold
+  up to its window more than the bounds say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+WAITING, DELIVERED, DROPPED = 0, 1, 2
+NOTE_BYTES = 64
+"""What a note costs beside its event, for the bound in bytes."""
+_COMPACT = 512
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Of one box. An age of None is none."""
+
+    length: int = 100_000
+    bytes: int = 64 * 2**20
+    age: timedelta | None = timedelta(days=7)
+
+
+class Note:
+    """One notification; the bytes of the event are shared by all notes of it."""
+
+    __slots__ = ("at", "box", "event", "kept", "nid", "state", "sub_id")
+
+    def __init__(self, nid: int, sub_id: str, event: bytes, at: datetime, box: Box) -> None:
+        self.nid = nid
+        self.sub_id = sub_id
+        self.event = event
+        self.at = at  # when it was generated
+        self.box = box
+        self.state = WAITING
+        self.kept = False  # is there a row of it in the store?
+
+
+class Link:
+    """A leg as the desk knows it; ``key`` is whatever the caller calls it."""
+
+    __slots__ = ("alone", "device", "feeds", "flying", "key", "news", "seen", "since", "told", "user", "window")
+
+    def __init__(self, key: Any, user: Any, device: str, window: int, since: datetime) -> None:
+        self.key = key
+        self.user = user
+        self.device = device
+        self.window = window
+        self.since = since
+        self.flying: deque[Note] = deque()  # given to the leg, not acknowledged by it; nids grow
+        self.feeds: list[Feed] = []
+        self.told: dict[int, None] = {}  # notices
+        self.news = True  # may there be notices that it was not told?
+        self.seen = -1
+        self.alone = False  # it stands for no device of the user, but for a webhook
+
+
+class Feed:
+    """Where a link is in a box. Of notes before ``joined`` it gets only those that nobody has acknowledged."""
+
+    __slots__ = ("at", "box", "joined", "link")
+
+    def __init__(self, link: Link, box: Box) -> None:
+        self.link = link
+        self.box = box
+        self.at = box.base + box.head
+        self.joined = box.end
+
+    def next(self) -> Note | None:
+        """The next note for this link, which stays the next until ``advance``."""
+        box = self.box
+        notes, base = box.notes, box.base
+        at = self.at - base
+        while at < len(notes):
+            note = notes[at]
+            if note.state == WAITING or (note.state == DELIVERED and at + base >= self.joined):
+                self.at = at + base
+                return note
+            at += 1
+        self.at = at + base
+        return None
+
+    def advance(self) -> None:
+        self.at += 1
+
+
+class Box:
+    """Notes by nid. ``notes[head:]`` are kept in memory, and the first of all that ever were has the number 0."""
+
+    __slots__ = ("base", "bytes", "device", "feeds", "head", "length", "notes", "number", "user")
+
+    def __init__(self, user: Any, device: str) -> None:
+        self.user = user
+        self.device = device  # "" for the box that all devices of the user share
+        self.notes: list[Note] = []
+        self.head = self.base = 0
+        self.length = self.bytes = 0  # of what waits
+        self.feeds: list[Feed] = []
+        self.number = 0  # in the store; 0 if it has none yet
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.notes)
+
+    def append(self, note: Note) -> None:
+        """The caller sees to growing nids and to the bounds."""
+        self.notes.append(note)
+        self.length += 1
+        self.bytes += len(note.event) + NOTE_BYTES
+
+    def done(self, note: Note, state: int) -> None:
+        """The note waits no longer."""
+        note.state = state
+        self.length -= 1
+        self.bytes -= len(note.event) + NOTE_BYTES
+
+    def waiting(self) -> list[Note]:
+        """All that nobody has acknowledged, oldest first."""
+        return [note for note in self.notes[self.head :] if note.state == WAITING]
+
+    def oldest(self) -> Note | None:
+        """The oldest note that is on its way to nobody."""
+        found = self._oldest()
+        return None if found is None else self.notes[found]
+
+    def _oldest(self) -> int | None:
+        self.trim()
+        at = max([self.head, *(feed.at - self.base for feed in self.feeds)])
+        while at < len(self.notes):
+            if self.notes[at].state == WAITING:
+                return at
+            at += 1
+        return None
+
+    def drop_oldest(self) -> Note | None:
+        """Drop the oldest note that is on its way to nobody; None if all are on their way."""
+        at = self._oldest()
+        if at is None:
+            return None
+        note = self.notes[at]
+        self.done(note, DROPPED)
+        for feed in self.feeds:
+            if feed.at == self.base + at:  # so that the next one is found at once
+                feed.at += 1
+        return note
+
+    def excess(self, bounds: Bounds) -> list[Note]:
+        """Drop the oldest until length and bytes are within their bounds."""
+        dropped: list[Note] = []
+        while self.length > bounds.length or self.bytes > bounds.bytes:
+            note = self.drop_oldest()
+            if note is None:
+                break
+            dropped.append(note)
+        return dropped
+
+    def aged(self, bounds: Bounds, now: datetime) -> list[Note]:
+        """Drop what is older than the bound."""
+        dropped: list[Note] = []
+        while bounds.age is not None:
+            note = self.oldest()
+            if note is None or now - note.at <= bounds.age:
+                break
+            self.drop_oldest()
+            dropped.append(note)
+        return dropped
+
+    def lagging(self, bounds: Bounds) -> list[Link]:
+        """Links for whose sake too much is kept that others have acknowledged long ago."""
+        held = len(self.notes) - self.head
+        if held <= 2 * bounds.length + _COMPACT or not self.feeds:
+            return []
+        last = self.base + self.head + held // 2
+        return [feed.link for feed in self.feeds if feed.at < last]
+
+    def trim(self) -> None:
+        """Forget the oldest that neither wait nor are still to go to a link."""
+        notes, head = self.notes, self.head
+        stop = min([len(notes), *(feed.at - self.base for feed in self.feeds)])
+        while head < stop and notes[head].state != WAITING:
+            head += 1
+        self.head = head
+        if head > _COMPACT and head * 2 > len(notes):
+            del notes[:head]
+            self.base += head
+            self.head = 0

@@ -1,0 +1,108 @@
+"""Users, their devices, and what is to be done or kept because of them (the mobility document, 6 and 11).
+
+A user is CONNECTED while at least one leg is attached, else DISCONNECTED. A device is known from its first leg on,
+until it ends its session or has been away for long.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from recado.delivery.mailbox import WAITING, Box, Link, Note
+from recado.delivery.notices import Notice
+from recado.delivery.standing import Standing
+
+
+class Device:
+    """A device that has been here; ``seen_at`` is when it came or, if it is away, when it was lost."""
+
+    __slots__ = ("id", "link", "seen_at")
+
+    def __init__(self, id: str, seen_at: datetime) -> None:
+        self.id = id
+        self.seen_at = seen_at
+        self.link: Link | None = None
+
+
+class User:
+    __slots__ = (
+        "alone",
+        "boxes",
+        "delivered",
+        "delivered_late",
+        "devices",
+        "dropped",
+        "links",
+        "name",
+        "notices",
+        "ordinals",
+        "queued",
+        "remembered",
+        "standings",
+        "was_connected",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.devices: dict[str, Device] = {}
+        self.links: dict[str, Link] = {}  # by device
+        self.alone: dict[str, Link] = {}  # of webhooks, by the device that each subscription is for
+        self.boxes: dict[str, Box] = {}  # by device, "" for the one they share
+        self.standings: dict[str, Standing] = {}  # by id; those that have ended stay for a while
+        self.ordinals: dict[int, Standing] = {}
+        self.notices: dict[int, Notice] = {}
+        self.remembered = 0  # nids in notices
+        self.was_connected = False  # before the restart from which the service recovers
+        self.queued = self.delivered = self.delivered_late = 0
+        self.dropped: dict[str, int] = {}  # by reason
+
+    @property
+    def connected(self) -> bool:
+        return bool(self.links)
+
+
+# -- effects
+
+
+class Push(NamedTuple):
+    """Send these notes, in this order; those from the nid ``fresh`` on did not wait."""
+
+    leg: Any
+    notes: list[Note]
+    fresh: int
+
+
+class Tell(NamedTuple):
+    leg: Any
+    notices: list[Notice]
+
+
+class Close(NamedTuple):
+    """The desk has let go of the leg already."""
+
+    leg: Any
+    reason: str
+
+
+Effect: TypeAlias = Push | Tell | Close
+
+
+class Changes:
+    """What differs from what was kept last. A note that is acknowledged soon enough never gets here."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []  # new
+        self.gone: list[Note] = []  # that were kept
+        self.notices: dict[int, tuple[User, Notice | None]] = {}  # None: confirmed
+        self.standings: dict[int, Standing | None] = {}  # by serial; None: forgotten
+        self.devices: dict[tuple[str, str], Device | None] = {}  # by user and id
+
+    def __bool__(self) -> bool:
+        return bool(self.notes or self.gone or self.notices or self.standings or self.devices)
+
+    def settle(self) -> None:
+        """Leave out notes that wait no longer; the others count as kept from here on."""
+        self.notes = [note for note in self.notes if note.state == WAITING]
+        for note in self.notes:
+            note.kept = True

@@ -1,0 +1,31 @@
+"""What a service must remember beside the event log: subscriptions, devices, mailboxes, notices.
+
+One SQLite database. ``StateStore`` opens, loads and writes it; ``Batch`` is one transaction's worth of changes.
+"""
+
+from recado.store.state.backup import copy_state
+from recado.store.state.rows import (
+    Batch,
+    BoxRow,
+    DeviceRow,
+    Loaded,
+    MailRow,
+    NoticeRow,
+    StateError,
+    SubscriptionRow,
+)
+from recado.store.state.store import STATE_FILE, StateStore
+
+__all__ = [
+    "STATE_FILE",
+    "Batch",
+    "BoxRow",
+    "DeviceRow",
+    "Loaded",
+    "MailRow",
+    "NoticeRow",
+    "StateError",
+    "StateStore",
+    "SubscriptionRow",
+    "copy_state",
+]

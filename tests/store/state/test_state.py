@@ -1,0 +1,239 @@
+"""The state store: what is written is loaded, damage is found, older files are brought up to date."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from recado.store.state import (
+    STATE_FILE,
+    Batch,
+    BoxRow,
+    DeviceRow,
+    MailRow,
+    NoticeRow,
+    StateError,
+    StateStore,
+    SubscriptionRow,
+    copy_state,
+)
+from recado.store.state.schema import VERSION, migrate
+
+
+def subscription(serial, **more):
+    fields = {"user": "ana", "id": f"s{serial}", "ordinal": serial, "device": "d", "scope": "", "record": b"{}"}
+    return SubscriptionRow(serial=serial, expires_at=5, since=0, **{**fields, **more})
+
+
+FULL = Batch(
+    dispatched=7,
+    subscriptions=[subscription(1), subscription(2, until=6, reason="expired", last_notified=4)],
+    boxes=[BoxRow(1, "ana", ""), BoxRow(2, "ben", "phone")],
+    mail=[MailRow(3 << 20 | 1, 1, 10, "s1"), MailRow(3 << 20 | 1, 2, 10, "t"), MailRow(4 << 20 | 1, 1, 11, "s1")],
+    held={3: b"three", 4: b"four"},
+    notices=[NoticeRow(9, "ana", "", "full", -1, (), 2, b"x" * 16)],
+    devices=[DeviceRow("ana", "d", 1, True)],
+    values={("webhooks", "a"): b"1"},
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = StateStore(tmp_path)
+    yield made
+    made.close()
+
+
+def test_what_is_written_is_loaded(store):
+    store.write(FULL)
+    loaded = store.load()
+    assert loaded.dispatched == 7
+    assert loaded.subscriptions == FULL.subscriptions
+    assert loaded.boxes == FULL.boxes
+    assert loaded.mail == FULL.mail
+    assert loaded.held == FULL.held
+    assert loaded.notices == FULL.notices
+    assert loaded.devices == FULL.devices
+    assert store.values("webhooks") == {"a": b"1"}
+    assert loaded.damage == loaded.unreadable == []
+
+
+def test_an_event_goes_with_the_last_mail_that_needs_it(store):
+    store.write(FULL)
+    store.write(Batch(gone=[(3 << 20 | 1, 1)]))
+    assert store.load().held == FULL.held
+    store.write(Batch(gone=[(3 << 20 | 1, 2)]))
+    assert store.load().held == {4: b"four"}
+
+
+def test_forgetting(store):
+    store.write(FULL)
+    store.write(
+        Batch(
+            forget_subscriptions=[1],
+            forget_notices=[9],
+            forget_devices=[("ana", "d")],
+            values={("webhooks", "a"): None},
+        )
+    )
+    loaded = store.load()
+    assert [row.serial for row in loaded.subscriptions] == [2]
+    assert loaded.notices == loaded.devices == []
+    assert store.values("webhooks") == {}
+    assert loaded.dispatched == 7  # a batch without a mark leaves it
+
+
+def test_all_of_a_batch_or_nothing(store):
+    store.write(FULL)
+    store._db.execute("CREATE TRIGGER no BEFORE INSERT ON devices BEGIN SELECT RAISE(ABORT, 'no'); END")
+    with pytest.raises(StateError, match="cannot be written"):
+        store.write(Batch(dispatched=8, subscriptions=[subscription(5)], devices=[DeviceRow("x", "y", 1, False)]))
+    loaded = store.load()
+    assert loaded.dispatched == 7
+    assert len(loaded.subscriptions) == 2
+
+
+def test_a_full_disk_passes(store):
+    store.write(FULL)
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StateError) as caught:
+        store.write(Batch(held={100: b"x" * 100_000}))
+    assert caught.value.passing
+    store._db.execute("PRAGMA max_page_count = 100000")
+    store.write(Batch(held={100: b"x" * 100_000}))
+
+
+def test_starts_are_counted(tmp_path):
+    for number in (1, 2, 3):
+        store = StateStore(tmp_path)
+        assert store.starts == number
+        store.close()
+
+
+def test_an_older_file_is_brought_up_to_date(tmp_path):
+    store = StateStore(tmp_path)
+    store.write(FULL)
+    store.close()
+    db = sqlite3.connect(tmp_path / STATE_FILE, isolation_level=None)
+    db.executescript("DROP TABLE kept; DROP TABLE damaged; PRAGMA user_version = 1")
+    db.close()
+    store = StateStore(tmp_path)
+    loaded = store.load()
+    assert loaded.subscriptions == FULL.subscriptions
+    assert loaded.mail == FULL.mail
+    store.write(Batch(values={("a", "b"): b"c"}))
+    assert store.values("a") == {"b": b"c"}
+    assert store._db.execute("PRAGMA user_version").fetchone()[0] == VERSION
+    store.close()
+
+
+def test_every_version_can_be_migrated(tmp_path):
+    for version in range(VERSION):
+        path = tmp_path / f"{version}.sqlite"
+        db = sqlite3.connect(path, isolation_level=None)
+        if version:
+            migrate(db, path, version)
+        migrate(db, path)
+        assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
+        db.close()
+
+
+def test_a_newer_file_is_refused(tmp_path):
+    StateStore(tmp_path).close()
+    with sqlite3.connect(tmp_path / STATE_FILE) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StateError, match="version 99"):
+        StateStore(tmp_path)
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "x.sqlite"
+    db = sqlite3.connect(path, isolation_level=None)
+    migrate(db, path, 1)
+    db.execute("CREATE TABLE damaged (x)")  # in the way
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(db, path)
+    assert db.execute("PRAGMA user_version").fetchone()[0] == 1
+    assert not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'kept'").fetchall()
+    db.close()
+
+
+def changes_of(loaded):
+    return (loaded.subscriptions, loaded.boxes, loaded.mail, loaded.held, loaded.notices, loaded.devices)
+
+
+def test_no_changed_byte_is_believed(tmp_path):
+    """Flip bits of the file: every row that is loaded is one that was written, and loss is named."""
+    folder = tmp_path / "whole"
+    store = StateStore(folder)
+    store.write(FULL)
+    for serial in range(10, 60):
+        store.write(Batch(subscriptions=[subscription(serial)], held={serial: b"e" * 200}))
+    whole = changes_of(store.load())
+    store.close()
+    raw = (folder / STATE_FILE).read_bytes()
+    rng = random.Random(1)
+    for number in range(150):
+        damaged = bytearray(raw)
+        damaged[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+        copy = tmp_path / str(number)
+        copy.mkdir()
+        (copy / STATE_FILE).write_bytes(damaged)
+        try:
+            store = StateStore(copy)
+            loaded = store.load()
+        except StateError as error:
+            assert str(error)  # refused, with a reason
+            continue
+        for found, wanted in zip(changes_of(loaded), whole, strict=True):
+            if isinstance(wanted, dict):
+                assert found.items() <= wanted.items()
+            else:
+                assert all(row in wanted for row in found)
+        if changes_of(loaded) != whole:
+            assert loaded.damage
+        store.close()
+
+
+def test_the_copy_is_whole(tmp_path):
+    store = StateStore(tmp_path / "a")
+    store.write(FULL)
+    (tmp_path / "b").mkdir()
+    copy_state(tmp_path / "a" / STATE_FILE, tmp_path / "b" / STATE_FILE)
+    with pytest.raises(StateError, match="exists already"):
+        copy_state(tmp_path / "a" / STATE_FILE, tmp_path / "b" / STATE_FILE)
+    store.write(Batch(dispatched=100))
+    copy = StateStore(tmp_path / "b")
+    assert changes_of(copy.load()) == changes_of(store.load())
+    assert copy.load().dispatched == 7
+    for one in (store, copy):
+        one.close()
+
+
+def test_damage_in_the_write_ahead_log_is_noticed(tmp_path):
+    store = StateStore(tmp_path / "a")
+    for serial in range(30):
+        store.write(Batch(subscriptions=[subscription(serial)]))
+    copy = tmp_path / "b"
+    copy.mkdir()
+    for suffix in ("", "-wal"):
+        Path(f"{copy / STATE_FILE}{suffix}").write_bytes(Path(f"{store.path}{suffix}").read_bytes())
+    store.close()
+    wal = Path(f"{copy / STATE_FILE}-wal")
+    raw = bytearray(wal.read_bytes())
+    raw[len(raw) // 2] ^= 4
+    wal.write_bytes(raw)
+    damaged = StateStore(copy)
+    assert "commits cannot be read" in damaged.load().damage[0]
+    damaged.close()
+
+
+def test_a_folder_that_cannot_be_used(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StateError, match="cannot be used"):
+        StateStore(tmp_path / "file" / "below")
