@@ -81,7 +81,7 @@ class Subscriptions(_Section, frozen=True):
 
 
 class Sessions(_Section, frozen=True):
-    """``window`` bounds what a connection has unacknowledged; ``leg_ttl_seconds`` how long a vanished device is known."""
+    """``window`` bounds what a connection has unacknowledged; a vanished device is known for ``leg_ttl_seconds``."""
 
     window: int = 1_024
     devices_per_user: int = 64
@@ -139,12 +139,17 @@ class Logging(_Section, frozen=True):
 
 
 class Semantics(_Section, frozen=True):
-    """What a subscription's ``semantic`` leaves open. Semantic matching is loaded when the first one arrives."""
+    """What a subscription's ``semantic`` leaves open. Semantic matching is loaded when the first one arrives.
 
+    ``always`` gives ``semantic`` to every subscription that lacks it.
+    """
+
+    always: bool = False
     measure: str = "hybrid"
     threshold: float = 0.0
     unmatched: Literal["ignore", "fail"] = "fail"
     overrides: str = ""
+    cache: str = ""
 
 
 class Config(_Section, frozen=True):

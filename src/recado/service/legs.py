@@ -2,7 +2,7 @@
 
 Every way in makes its own kind: a WebSocket, a SIP session with RUDP, a long poll, a webhook. The engine calls
 ``push`` and ``close``; the leg calls ``Engine.acked`` and ``Engine.lost``. ``push`` never waits and never fails: the
-engine gives a leg at most ``window`` notifications that are not acknowledged, and a leg that cannot send tells so later.
+engine gives a leg at most ``window`` notifications that are not acknowledged, and one that cannot send tells so later.
 """
 
 from __future__ import annotations

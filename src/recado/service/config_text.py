@@ -1,0 +1,135 @@
+"""The configuration as text: TOML with every default and what it means, and the tables of the documentation.
+
+``MEANINGS`` says a line about every member of ``recado.service.config``; a test holds that none is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from recado.service.config import Config
+
+MEANINGS: dict[str, str] = {
+    "data": "the folder of everything that must survive",
+    "http.host": "the address to listen on; anything but loopback needs tokens",
+    "http.port": "the port of HTTP and WebSocket; 0 lets the system choose",
+    "http.certificate": "a PEM file; with it and the key the service speaks TLS 1.3 only",
+    "http.key": "the certificate's private key",
+    "http.client_ca": "an authority; callers then need a certificate that it signed",
+    "sip.registrar": 'the home SIP server as "host:port", "embedded" to start one, "" for no SIP',
+    "sip.host": "the address of SIP and RUDP",
+    "sip.port": "the port of SIP",
+    "sip.rudp_port": "the port of RUDP",
+    "sip.uri": "the address of record that agents call",
+    "sip.password": "of the service at the registrar",
+    "sip.transport": '"udp" or "tcp"',
+    "sip.register_expires": "seconds of a registration",
+    "sip.profile": 'the timers of RUDP: "fast", "classic" or "lab"',
+    "sip.t1": "seconds of the SIP timer T1",
+    "log.retain_seconds": "how long events are kept; 0 means no bound",
+    "log.retain_bytes": "how much of them is kept; 0 means no bound",
+    "log.segment_rows": "a segment is closed at so many events",
+    "log.segment_bytes": "or at so many bytes",
+    "log.segment_age_seconds": "or at this age",
+    "log.commit_events": "events of one commit at most",
+    "log.waiting_bytes": "publications that wait for the disk; more are refused with 503",
+    "mailbox.length": "notifications that wait for one user",
+    "mailbox.bytes": "and their bytes",
+    "mailbox.age_seconds": "how long they wait; older ones are dropped, and the user is told",
+    "mailbox.per_device": "a mailbox for every device, and not one for all devices of a user",
+    "subscriptions.ttl_seconds": "the life of a subscription that asks for none",
+    "subscriptions.ttl_max_seconds": "the longest one",
+    "subscriptions.grace_seconds": "how long an expired one can still be renewed",
+    "subscriptions.sweep_seconds": "how often expired ones are looked for; matching finds them anyway",
+    "subscriptions.per_user": "subscriptions of one user",
+    "subscriptions.in_all": "subscriptions of all users",
+    "subscriptions.time_zone": "of constraints that name none",
+    "sessions.window": "notifications that a connection may have unacknowledged",
+    "sessions.devices_per_user": "devices that are known of one user",
+    "sessions.connections": "connections in all",
+    "sessions.connections_per_user": "WebSocket sessions of one user",
+    "sessions.leg_ttl_seconds": "how long a vanished device is known",
+    "sessions.hello_seconds": "within which a request's head, or HELLO, must be there",
+    "sessions.ping_seconds": "a WebSocket that is silent so long is asked for a sign of life, and closed if none comes",
+    "sessions.resume_on_data": "a packet from a disconnected SIP device connects it again",
+    "limits.first_bytes": "of a WebSocket message before its sender is known",
+    "limits.frame_bytes": "of a WebSocket message after that",
+    "limits.body_bytes": "of a request's body",
+    "limits.event_bytes": "of one event",
+    "limits.batch_events": "events of one request",
+    "limits.publish_per_second": "events that one user may publish in a second; 0 means no bound",
+    "limits.requests_per_second": "other requests of one user; 0 means no bound",
+    "limits.failed_logins_per_minute": "wrong tokens from one address before it gets 429",
+    "limits.poll_seconds": "the longest wait of a long poll, and how long its device is connected after it",
+    "limits.outgoing_bytes": "answers that wait for one connection before it is too slow",
+    "webhooks.enabled": "whether webhooks are called at all",
+    "webhooks.private": "allow targets on loopback and private networks",
+    "webhooks.timeout_seconds": "for one attempt",
+    "webhooks.attempts": "after which a notification is a dead letter",
+    "webhooks.first_delay_seconds": "the back-off after the first attempt, doubled after each, with full jitter",
+    "webhooks.longest_delay_seconds": "the longest back-off",
+    "webhooks.concurrency": "requests under way at the same time",
+    "webhooks.dead_letters": "dead letters that are kept; the oldest go",
+    "access.tokens": 'the file of "recado token"; "" means "tokens" in the data folder',
+    "access.anonymous": "callers on loopback need no token, and name the user they stand for",
+    "access.default_publish": "event types that callers without a token may publish",
+    "access.default_subscribe": "and subscribe to",
+    "logging.level": '"debug", "info", "warning" or "error"',
+    "logging.format": '"text", "json", or "auto": text on a terminal and JSON elsewhere',
+    "semantics.always": "understand names by meaning also where a subscription does not ask for it",
+    "semantics.measure": "how the similarity of names is measured",
+    "semantics.threshold": "names must be more alike than this; 0 means the measure's own threshold",
+    "semantics.unmatched": 'what a name without a similar one does to a match: "ignore" or "fail"',
+    "semantics.overrides": "a file of similarities that are given",
+    "semantics.cache": 'a file of similarities that "recado pipeline align" made',
+}
+
+
+def entries(config: Config) -> Iterator[tuple[str, str, Any]]:
+    """Section, name and value of everything; the section of what stands at the top is empty."""
+    for name, value in msgspec.structs.asdict(config).items():
+        if isinstance(value, msgspec.Struct):
+            for member, inner in msgspec.structs.asdict(value).items():
+                yield name, member, inner
+        else:
+            yield "", name, value
+
+
+def config_text(config: Config) -> str:
+    """TOML that ``read_config`` reads back as the same configuration."""
+    lines: list[str] = ["# The configuration of recado serve: every member, with its value here."]
+    section = ""
+    for at, name, value in entries(config):
+        if at != section:
+            section = at
+            lines += ["", f"[{section}]"]
+        meaning = MEANINGS.get(f"{at}.{name}".lstrip("."), "")
+        lines.append(f"{name} = {_toml(value)}" + (f"  # {meaning}" if meaning else ""))
+    return "\n".join(lines) + "\n"
+
+
+def config_tables(config: Config) -> str:
+    """The same as tables in Markdown."""
+    lines: list[str] = []
+    section: str | None = None
+    for at, name, value in entries(config):
+        if at != section:
+            section = at
+            lines += ["", f"## {at or 'at the top'}", "", "| member | default | meaning |", "|---|---|---|"]
+        lines.append(f"| `{name}` | `{_toml(value)}` | {MEANINGS[f'{at}.{name}'.lstrip('.')]} |")
+    return "\n".join(lines).strip() + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return msgspec.json.encode(value).decode()  # a JSON string is a TOML string
+    if isinstance(value, float) and value.is_integer():
+        return f"{int(value):_}"
+    return f"{value:_}" if isinstance(value, int) else str(value)

@@ -1,0 +1,95 @@
+"""What every way in shares: the engine, who may come in, how many, and how fast.
+
+Connections are counted in all and by user, requests and publications by user and second; what is beyond a bound is
+refused with a reason and hurts nobody else. SIP counts its sessions here, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from recado.model.limits import LIMITS
+from recado.service.config import Config
+from recado.service.engine import Engine
+from recado.service.engine_views import Held
+from recado.service.http.identity import Identity
+from recado.service.http.polls import Polls
+from recado.service.http.problems import TooManyError
+from recado.service.http.rates import Rates
+from recado.service.permissions import Busy, Denied, Principal
+from recado.service.records import prepare
+from recado.service.tokens import Tokens
+from recado.service.webhooks.letters import Letters
+from recado.service.webhooks.worker import Webhooks
+
+LETTERS = "dead-letters.sqlite"
+
+
+class Doors:
+    """One of these for a service."""
+
+    def __init__(self, engine: Engine, tokens: Tokens) -> None:
+        config = engine.config
+        self.engine, self.config, self.metrics, self.tokens = engine, config, engine.metrics, tokens
+        self.limits = msgspec.structs.replace(LIMITS, event_bytes=min(config.limits.event_bytes, LIMITS.event_bytes))
+        self.identity = Identity(config.access, tokens, config.http.host, self._failures(config), self.metrics)
+        self._publications = _per_second(config.limits.publish_per_second)
+        self._requests = _per_second(config.limits.requests_per_second)
+        self.polls = Polls(engine, config.limits.poll_seconds)
+        self.letters = Letters(Path(config.data) / LETTERS, config.webhooks.dead_letters)
+        self.webhooks = Webhooks(engine, self.letters)
+        self.connections = 0
+        self._by_user: Counter[str] = Counter()
+        self.draining = False
+
+    @staticmethod
+    def _failures(config: Config) -> Rates:
+        a_minute = config.limits.failed_logins_per_minute
+        return Rates(a_minute / 60, a_minute, time.monotonic)
+
+    async def subscribe(self, who: Principal, raw: bytes, device: str) -> Held:
+        """Subscribe by a record in JSON, whichever way it came; with a webhook its target is served from then on."""
+        record, webhook = prepare(raw, private=self.config.webhooks.private)
+        if webhook is not None and not self.config.webhooks.enabled:
+            raise Denied("$.webhook: this service calls no webhooks")
+        return await self.engine.subscribe(who, record, device)
+
+    async def close(self) -> None:
+        """Let go of what is no connection: polls and webhooks."""
+        self.polls.close()
+        await self.webhooks.close()
+        self.letters.close()
+
+    def check_publish(self, who: Principal, events: int) -> None:
+        """May this user publish so many more now?"""
+        if wait := self._publications.take(who.user, events):
+            raise TooManyError(f"user {who.user!r} publishes faster than the limit; wait {wait:.1f} s", wait)
+
+    def check_request(self, who: Principal) -> None:
+        if wait := self._requests.take(who.user):
+            raise TooManyError(f"user {who.user!r} asks faster than the limit; wait {wait:.1f} s", wait)
+
+    def check_open(self) -> None:
+        """Raises Busy from the moment on at which the service drains."""
+        if self.draining:
+            raise Busy("the service is stopping; try again in a moment")
+
+    def enter(self, who: Principal) -> None:
+        """A session begins; ``leave`` must follow."""
+        most = self.config.sessions.connections_per_user
+        if self._by_user[who.user] >= most:
+            raise TooManyError(f"user {who.user!r} has {most:,} connections, which is the limit; close one", 5)
+        self._by_user[who.user] += 1
+
+    def leave(self, who: Principal) -> None:
+        self._by_user[who.user] -= 1
+        if not self._by_user[who.user]:
+            del self._by_user[who.user]
+
+
+def _per_second(rate: float) -> Rates:
+    return Rates(rate, rate, time.monotonic)

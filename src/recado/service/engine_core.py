@@ -1,0 +1,242 @@
+"""The core of the engine: files and threads, events in, and what happens when something has happened.
+
+``recado.service.engine`` has the whole picture, and the rest of the interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from recado.delivery.desk import Desk
+from recado.delivery.standing import Standing
+from recado.errors import RecadoError
+from recado.model.event import Event
+from recado.service import engine_upkeep as upkeep
+from recado.service.config import Config
+from recado.service.dispatch import Dispatcher
+from recado.service.engine_keeper import Keeper
+from recado.service.engine_recovery import Recovery
+from recado.service.engine_replay import replayed
+from recado.service.engine_views import Held, held
+from recado.service.intake import Done, Intake
+from recado.service.matching import Matcher
+from recado.service.metrics import Metrics
+from recado.service.permissions import Busy, Principal, authorise
+from recado.store.log import EventLog, LogReader
+from recado.store.log.writer import wall_clock
+from recado.store.state import StateStore
+
+Clock = Callable[[], datetime]
+MANY = 10_000
+SWITCH_SECONDS = 0.0005
+"""How long a busy loop may keep the log's thread from going on after each step: that is what an fsync waits for."""
+_log = logging.getLogger("recado.service")
+
+
+class EngineCore:
+    """Use ``open``. ``watchers`` are called with a subscription and whether it is active, when that changes."""
+
+    def __init__(self, config: Config, log: EventLog, store: StateStore, clock: Clock) -> None:
+        self.config, self.metrics, self.log = config, Metrics(), log
+        self.clock = clock
+        loop = self._loop = asyncio.get_running_loop()
+        self.desk = Desk(
+            upkeep.bounds_of(config),
+            per_device=config.mailbox.per_device,
+            devices_per_user=config.sessions.devices_per_user,
+            next_notice=(store.starts << 32) + 1,  # no number comes twice, whatever a crash forgot
+            grace=timedelta(seconds=config.subscriptions.grace_seconds),
+            per_user=config.subscriptions.per_user,
+            in_all=config.subscriptions.in_all,
+        )
+        self.desk.holding = True
+        self.dispatcher = Dispatcher(
+            self.desk,
+            loop,
+            self.metrics,
+            clock=clock,
+            changed=self._changed,
+            left=self.left,
+            drained=self._drained,
+        )
+        self.dispatcher.end = log.end
+        self.keeper = Keeper(store, self.desk, loop, lambda: self.dispatcher.position)
+        self.intake = Intake(
+            log,
+            loop,
+            self.metrics,
+            commit_events=config.log.commit_events,
+            waiting_bytes=config.log.waiting_bytes,
+            stored=self.dispatcher.stored,
+            throttled=self.dispatcher.throttled,
+        )
+        self.reader = LogReader(log.path)
+        self._recovery = Recovery(config, store, self.dispatcher, self.keeper)
+        self._loaded = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.background = ThreadPoolExecutor(1, "recado-upkeep")
+        self.watchers: list[Callable[[Held, bool], None]] = []
+        self.ready = self.draining = False
+        self.trouble = ""
+
+    @classmethod
+    async def open(cls, config: Config, *, clock: Clock = wall_clock) -> Self:
+        """Open the files in the configured folder; loading goes on in the background."""
+        sys.setswitchinterval(SWITCH_SECONDS)
+        folder = Path(config.data)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = await asyncio.to_thread(EventLog.open, folder / "log", upkeep.log_settings(config), clock)
+        try:
+            store = await asyncio.to_thread(StateStore, folder)
+        except BaseException:
+            log.close()
+            raise
+        engine = cls(config, log, store, clock)
+        upkeep.remember_newest(engine.intake, engine.reader, log.end)
+        engine.ready = True
+        engine._tasks = [asyncio.create_task(engine._load()), asyncio.create_task(upkeep.keep_up(engine))]
+        return engine
+
+    async def _load(self) -> None:
+        try:
+            await self._recovery.run(self.reader, self.log.first)
+        except Exception as error:
+            self.trouble = f"subscriptions and mailboxes cannot be loaded: {error}"
+            _log.exception("%s; events are still accepted", self.trouble)
+            raise
+        self._loaded.set()
+        self.keeper.begin()
+        self.desk.release(self.clock())
+        self.settle()
+        for standing in list(self.desk.standings.values()):
+            if standing.active:
+                self.watch(standing, active=True)
+        if len(self.desk.standings) > MANY:
+            gc.freeze()  # else the collector would walk over all of them again and again
+
+    @property
+    def loaded(self) -> bool:
+        return self._loaded.is_set()
+
+    @property
+    def matcher(self) -> Matcher:
+        return self.dispatcher.matcher
+
+    @property
+    def damage(self) -> list[str]:
+        """What of the files could not be used, in sentences."""
+        return self._recovery.damage
+
+    async def when_loaded(self) -> None:
+        """Wait until subscriptions and mailboxes are there; an error if loading failed."""
+        if self._loaded.is_set():
+            return
+        waiting = asyncio.create_task(self._loaded.wait())
+        await asyncio.wait((waiting, self._tasks[0]), return_when=asyncio.FIRST_COMPLETED)
+        if not self._loaded.is_set():
+            waiting.cancel()
+            self._tasks[0].result()
+            raise Busy("the service is stopping")
+        await waiting
+
+    async def close(self) -> None:
+        """Refuse new work, finish what was accepted, and give the files back."""
+        if self.draining:
+            return
+        self.draining, self.ready = True, False
+        while not self.intake.idle or self.dispatcher.backlog:
+            await asyncio.sleep(0.005)
+        await asyncio.wait(self._tasks[:1])  # what is being loaded is loaded: a thread cannot be stopped
+        for link in list(self.desk.links.values()):
+            self.desk.lost(link.key, self.clock())
+            link.key.close("draining")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await upkeep.close_files(self)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    async def publish(self, who: Principal, events: Sequence[Event]) -> Sequence[int]:
+        """Store the events, all or none; their positions, when they are on stable storage.
+
+        A range, unless some of the events had been sent before and have the positions that they got then.
+        """
+        future: asyncio.Future[Sequence[int]] = self._loop.create_future()
+
+        def done(result: Sequence[int] | RecadoError) -> None:
+            if future.done():
+                return
+            if isinstance(result, RecadoError):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+        self.publish_soon(who, events, done)
+        return await future
+
+    def publish_soon(self, who: Principal, events: Sequence[Event], done: Done) -> None:
+        """The same without waiting: ``done`` is called with the positions or the error, perhaps at once."""
+        try:
+            if not self.ready:
+                raise Busy("the service is stopping; try again in a moment")
+            for event in events:
+                authorise(who, "publish", type=event.type)
+            self.intake.put(who.user, events, done)
+        except RecadoError as error:
+            self.metrics.by["refused"][type(error).__name__.lower()] += len(events)
+            done(error)
+
+    def replay(
+        self,
+        who: Principal,
+        record: bytes,
+        *,
+        position: int | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        """Stored events through a filter: position and JSON of each, oldest first."""
+        return replayed(self.reader, who, record, position=position, since=since, limit=limit)
+
+    # -- what has happened ---------------------------------------------------------------------------------------------
+
+    def left(self, standing: Standing) -> None:
+        self.metrics.expired += standing.reason == "expired"
+        if self.loaded:
+            self.watch(standing, active=False)
+
+    def watch(self, standing: Standing, *, active: bool) -> None:
+        for watcher in self.watchers:
+            watcher(held(standing), active)
+
+    def settle(self) -> None:
+        """Do what the desk wants done, and keep what changed."""
+        if self.desk.effects or self.desk.dropped:
+            self.dispatcher.perform()
+        self._changed()
+
+    def _drained(self) -> None:
+        self.intake.resume()
+
+    def _changed(self) -> None:
+        if self._loaded.is_set():
+            self.keeper.changed()
+
+    # -- operation -----------------------------------------------------------------------------------------------------
+
+    async def backup(self, target: Path) -> None:
+        """Copy log and state to a new folder, from which a service can be started."""
+        await upkeep.back_up(self, Path(target))
+
+    def status(self) -> dict[str, Any]:
+        """How the service is, for people and for gauges."""
+        return upkeep.status_of(self)

@@ -1,0 +1,165 @@
+"""What an engine does besides its calls: retention and sealing, sweeps, backup, status, closing.
+
+All that takes long happens in a thread of its own; the loop is never kept waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from recado.delivery.mailbox import Bounds
+from recado.delivery.standing import Standing
+from recado.errors import RecadoError
+from recado.model.limits import LIMITS
+from recado.model.subscription import Subscription
+from recado.service.config import Config
+from recado.service.engine_requests import read_record
+from recado.service.intake import Intake
+from recado.store.log import LogReader, LogSettings
+from recado.store.state import STATE_FILE, copy_state
+
+if TYPE_CHECKING:
+    from recado.service.engine_core import EngineCore
+
+UPKEEP_SECONDS = 1.0
+EXPIRE_EVERY = 30
+REMEMBERED = 4_096
+_log = logging.getLogger("recado.service")
+
+
+def bounds_of(config: Config) -> Bounds:
+    age = config.mailbox.age_seconds
+    return Bounds(config.mailbox.length, config.mailbox.bytes, timedelta(seconds=age) if age else None)
+
+
+def log_settings(config: Config) -> LogSettings:
+    return LogSettings(
+        segment_rows=config.log.segment_rows,
+        segment_bytes=config.log.segment_bytes,
+        segment_age_seconds=config.log.segment_age_seconds,
+        limits=msgspec.structs.replace(LIMITS, event_bytes=min(config.limits.event_bytes, LIMITS.event_bytes)),
+    )
+
+
+def remember_newest(intake: Intake, reader: LogReader, end: int) -> None:
+    """Events that an agent may send again, since it does not know that they were stored before the restart."""
+    for batch in reader.read(max(0, end - REMEMBERED), on_damage=lambda _: None):
+        columns = [batch.column(name).to_pylist() for name in ("position", "id", "event")]
+        for position, id, event in zip(*columns, strict=True):
+            intake.remember(id, event.encode(), position)
+
+
+def subscription_of(standing: Standing) -> Subscription:
+    """As the matcher takes it."""
+    return read_record({"id": str(standing.serial), **standing.record})
+
+
+def match_from_now(engine: EngineCore, standing: Standing, subscription: Subscription) -> None:
+    """Put a new subscription into the matcher, and take out the one that it replaces."""
+    engine.matcher.add(msgspec.structs.replace(subscription, id=str(standing.serial)))
+    engine.dispatcher.forget_ended()
+
+
+# -- upkeep ------------------------------------------------------------------------------------------------------------
+
+
+async def keep_up(engine: EngineCore) -> None:
+    """Seal, expire and sweep, until cancelled."""
+    loop = asyncio.get_running_loop()
+    swept, turn = loop.time(), 0
+    while True:
+        await asyncio.sleep(UPKEEP_SECONDS)
+        turn += 1
+        try:
+            await loop.run_in_executor(engine.background, _tend_log, engine, turn % EXPIRE_EVERY == 0)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next turn may succeed
+            _log.error("the log's upkeep failed and is tried again: %s", error)
+        if engine.loaded and loop.time() - swept >= engine.config.subscriptions.sweep_seconds:
+            swept = loop.time()
+            sweep(engine)
+
+
+def _tend_log(engine: EngineCore, expire: bool) -> None:
+    engine.log.checkpoint()
+    engine.log.seal()
+    if expire:
+        settings = engine.config.log
+        age = timedelta(seconds=settings.retain_seconds) if settings.retain_seconds else None
+        engine.log.expire(age, settings.retain_bytes or None)
+
+
+def sweep(engine: EngineCore) -> None:
+    """Everything that lazy checks have not met."""
+    age = timedelta(seconds=engine.config.sessions.leg_ttl_seconds)
+    engine.desk.sweep(engine.dispatcher.end, engine.clock(), age)
+    engine.dispatcher.forget_ended()
+    engine.settle()
+
+
+# -- backup, status, end -----------------------------------------------------------------------------------------------
+
+
+async def back_up(engine: EngineCore, target: Path) -> None:
+    """First the state, then the log: so the log has all that the state speaks of, and perhaps more."""
+    if target.exists() and any(target.iterdir()):
+        raise RecadoError(f"{target} is not empty; a backup goes into a new folder")
+    await engine.keeper.kept()
+    await asyncio.to_thread(_copy, engine, target)
+
+
+def _copy(engine: EngineCore, target: Path) -> None:
+    draft = target.with_name(target.name + ".draft")
+    try:
+        if draft.exists():
+            shutil.rmtree(draft)
+        draft.mkdir(parents=True)
+        copy_state(Path(engine.config.data) / STATE_FILE, draft / STATE_FILE)
+        engine.log.copy(draft / "log")
+        if target.exists():
+            target.rmdir()
+        draft.rename(target)
+    except OSError as error:
+        raise RecadoError(f"the backup to {target} failed: {error.strerror or error}") from error
+
+
+def status_of(engine: EngineCore) -> dict[str, Any]:
+    desk = engine.desk
+    trouble = [text for text in (engine.trouble, engine.intake.trouble, engine.keeper.trouble) if text]
+    return {
+        "ready": engine.ready,
+        "loaded": engine.loaded,
+        "first": engine.log.first,
+        "end": engine.dispatcher.end,
+        "dispatched": engine.dispatcher.position,
+        "subscriptions": desk.active,
+        "users": len(desk.users),
+        "sessions": len(desk.links),
+        "waiting": sum(box.length for user in desk.users.values() for box in user.boxes.values()),
+        "waiting_bytes": sum(box.bytes for user in desk.users.values() for box in user.boxes.values()),
+        "damage": list(engine.damage),
+        "trouble": trouble,
+    }
+
+
+async def close_files(engine: EngineCore) -> None:
+    """Keep what is not kept yet, if that is possible; the log has the rest."""
+    if engine.loaded:
+        try:
+            await engine.keeper.kept()
+        except RecadoError as error:
+            _log.error("the state could not be written at the end; the next start derives it from the log: %s", error)
+    await asyncio.to_thread(_close, engine)
+
+
+def _close(engine: EngineCore) -> None:
+    engine.background.shutdown()
+    engine.intake.close()
+    engine.keeper.close()
+    engine.log.close()

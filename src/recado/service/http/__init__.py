@@ -1,0 +1,1 @@
+"""The service over HTTP: publish, subscriptions, sessions, mailboxes, replay and operations."""

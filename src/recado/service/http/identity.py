@@ -1,0 +1,110 @@
+"""Who is calling: from a request's token, or by name on a loopback listener that allows it.
+
+- ``Authorization: Bearer <token>`` names a principal of the token file, always. A wrong token is a 401, also where none
+  would be needed; an address that has sent too many gets 429 for every further wrong one.
+- Without a token, and only if ``access.anonymous`` is on and both the listener and the peer are on loopback, the caller
+  names the user it stands for in ``X-Recado-User`` or ``?user=``.
+- A page in a browser on the same machine reaches loopback, too. So a caller without a token must address the service by
+  a loopback name (no rebound DNS name in ``Host``), and must not come from a page of another origin (``Origin``).
+
+Over WebSocket a token may come in HELLO instead, because browsers cannot set headers there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import msgspec
+
+from recado.service.config import Access
+from recado.service.http.problems import TooManyError, UnauthenticatedError
+from recado.service.http.rates import Rates
+from recado.service.metrics import Metrics
+from recado.service.permissions import Denied, Principal, anonymous
+from recado.service.tokens import Tokens
+
+USER_HEADER = "x-recado-user"
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_ANONYMOUS = (
+    "a token is needed: send it as 'Authorization: Bearer TOKEN' (on a WebSocket also as HELLO.token); "
+    "'recado token add' makes one"
+)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """What is known of a caller before it is known who it is."""
+
+    address: str
+    headers: Mapping[str, str]  # names in lower case
+    user: str = ""  # of the query
+
+
+class Identity:
+    """Decides who a caller is, for all that comes over one HTTP listener."""
+
+    def __init__(self, access: Access, tokens: Tokens, host: str, failures: Rates, metrics: Metrics) -> None:
+        self._access, self._tokens = access, tokens
+        self._failures, self._metrics = failures, metrics
+        self.open = access.anonymous and is_loopback(host)
+
+    def principal(self, caller: Caller) -> Principal:
+        """The caller, or an UnauthenticatedError that says what is missing."""
+        if authorization := caller.headers.get("authorization"):
+            return self.by_token(_bearer(authorization), caller.address)
+        return self.anonymous(caller)
+
+    def by_token(self, token: str, address: str) -> Principal:
+        found = self._tokens.find(token) if token else None
+        if found is not None:
+            return found
+        self._metrics.failed_logins += 1
+        if wait := self._failures.take(address):
+            raise TooManyError("too many requests with a wrong token came from this address; wait a minute", wait)
+        raise UnauthenticatedError("the token is not known; it may have been revoked")
+
+    def anonymous(self, caller: Caller) -> Principal:
+        """Whom a caller without a token stands for."""
+        forwarded = any(name in caller.headers for name in _FORWARDED)  # a proxy on loopback hides who really calls
+        if not self.open or forwarded or not is_loopback(caller.address):
+            raise UnauthenticatedError(_ANONYMOUS)
+        _check_not_a_page(caller.headers)
+        user = caller.headers.get(USER_HEADER) or caller.user
+        if not user:
+            raise UnauthenticatedError(f"say who you are: a token, or a user's name in {USER_HEADER} or ?user=")
+        return anonymous(self._access, user)
+
+
+def is_loopback(host: str) -> bool:
+    """Is this the name or the address of this machine for itself?"""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _bearer(authorization: str) -> str:
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        raise UnauthenticatedError(f"the scheme of Authorization is Bearer here. {_ANONYMOUS}")
+    return token.strip()
+
+
+def _check_not_a_page(headers: Mapping[str, str]) -> None:
+    """Without a token, nothing that a web page could have sent."""
+    host = headers.get("host", "")
+    if not is_loopback(_host_name(f"//{host}")):
+        raise Denied("without a token the service must be addressed as localhost or by a loopback address")
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        raise Denied("without a token no page of another origin may use the service")
+
+
+def _host_name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

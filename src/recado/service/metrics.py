@@ -1,0 +1,138 @@
+"""What the service counts, and its exposition in the text format of Prometheus.
+
+The hot paths add to plain attributes (``metrics.published += n``): one thread owns them, so no lock is taken, nothing
+is looked up by name. ``GET /metrics`` turns them into families when it is asked; figures that are states rather than
+counts (queues, sessions, positions) are asked from the engine at that moment. Every service has its own registry, so
+several can live in one process.
+
+``by`` holds the rare counts that have labels: ``metrics.by["refused"]["denied"] += 1``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Histogram:
+    """Durations in seconds, counted by bucket."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BOUNDS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float, times: int = 1) -> None:
+        self.counts[bisect_left(_BOUNDS, seconds)] += times
+        self.sum += seconds * times
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative, as the exposition wants them."""
+        result, total = [], 0
+        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self.counts, strict=True):
+            total += count
+            result.append((bound, float(total)))
+        return result
+
+
+# attribute -> what it counts
+COUNTS = {
+    "published": "events stored and acknowledged",
+    "published_bytes": "bytes of the events stored, as JSON",
+    "commits": "commits of the event log",
+    "dispatched": "events matched and given to the mailboxes",
+    "matched": "notifications generated",
+    "notified": "notifications given to connections, repeats included",
+    "repeated": "notifications given to a connection again",
+    "acknowledged": "notifications acknowledged",
+    "subscribed": "subscriptions accepted",
+    "cancelled": "subscriptions cancelled by their owners",
+    "expired": "subscriptions that expired",
+    "frames_in": "WebSocket frames received",
+    "frames_out": "WebSocket frames sent",
+    "bytes_in": "bytes received in WebSocket frames",
+    "bytes_out": "bytes sent in WebSocket frames",
+    "slow_consumers": "connections closed because they took too little too slowly",
+    "failed_logins": "requests and sessions with a wrong token",
+    "webhooks_delivered": "notifications that a webhook took",
+    "webhooks_failed": "attempts at a webhook that failed",
+    "webhooks_dead": "notifications given up after the last attempt",
+}
+# key of ``by`` -> (label, what it counts)
+LABELLED = {
+    "refused": ("reason", "publications refused"),
+    "dropped": ("reason", "notifications dropped from mailboxes"),
+    "connections_refused": ("reason", "connections closed before they were authenticated"),
+    "sessions_closed": ("reason", "sessions that the service ended"),
+}
+# attribute -> what it measures
+DURATIONS = {
+    "publish_seconds": "from the arrival of an event to its acknowledgement",
+    "commit_seconds": "one commit of the event log, with its fsync",
+    "match_seconds": "matching of one group of events",
+    "delivery_seconds": "from an event's acceptance to the acknowledgement of a notification",
+    "webhook_seconds": "one attempt at a webhook",
+}
+
+
+class Metrics:
+    """The counts of one service."""
+
+    def __init__(self) -> None:
+        self.published = self.published_bytes = self.commits = self.dispatched = 0
+        self.matched = self.notified = self.repeated = self.acknowledged = 0
+        self.subscribed = self.cancelled = self.expired = 0
+        self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
+        self.slow_consumers = self.failed_logins = 0
+        self.webhooks_delivered = self.webhooks_failed = self.webhooks_dead = 0
+        self.publish_seconds, self.commit_seconds, self.match_seconds = Histogram(), Histogram(), Histogram()
+        self.delivery_seconds, self.webhook_seconds = Histogram(), Histogram()
+        self.by: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.requests: Counter[tuple[str, str, str]] = Counter()  # method, route, status
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of everything that is counted here."""
+        for name, text in COUNTS.items():
+            yield CounterMetricFamily(f"recado_{name}", text, value=getattr(self, name))
+        for name, (label, text) in LABELLED.items():
+            family = CounterMetricFamily(f"recado_{name}", text, labels=[label])
+            for value, count in sorted(self.by[name].items()):
+                family.add_metric([value], count)
+            yield family
+        yield self._requests()
+        for name, text in DURATIONS.items():
+            held: Histogram = getattr(self, name)
+            yield HistogramMetricFamily(f"recado_{name}", text, buckets=held.buckets(), sum_value=held.sum)
+
+    def _requests(self) -> Metric:
+        family = CounterMetricFamily("recado_http_requests", "HTTP requests", labels=["method", "route", "status"])
+        for labels, count in sorted(self.requests.items()):
+            family.add_metric(list(labels), count)
+        return family
+
+
+class _States:
+    """Gauges, made from a mapping of names to numbers when they are asked for."""
+
+    def __init__(self, states: Callable[[], Mapping[str, float]]) -> None:
+        self._states = states
+
+    def collect(self) -> Iterable[Metric]:
+        for name, value in self._states().items():
+            yield GaugeMetricFamily(f"recado_{name}", f"{name.replace('_', ' ')} at this moment", value=value)
+
+
+def exposition(metrics: Metrics, states: Callable[[], Mapping[str, float]]) -> bytes:
+    """Everything in the text format."""
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    registry.register(_States(states))
+    return generate_latest(registry)

@@ -1,0 +1,145 @@
+"""A running service: the engine with its ways in, started and stopped as one.
+
+    async with Server.start(config) as server:
+        print(server.url)
+        await server.run()  # until SIGTERM or SIGINT
+
+Start: check the configuration, bind the port, open the data, then listen; whatever fails says so before anything is
+served. Anything but loopback needs tokens. Stop (drain): take no more connections, answer what was published, tell the
+sessions that the service drains, flush, close. SIGHUP reads the token file and the level of the log again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from recado.errors import RecadoError
+from recado.service.config import Config, ConfigError
+from recado.service.control import Control
+from recado.service.doors import Doors
+from recado.service.engine import Engine
+from recado.service.http.identity import is_loopback
+from recado.service.listener import Listener, bind, tls_context
+from recado.service.logs import configure_logs
+from recado.service.tokens import Tokens
+
+_log = logging.getLogger("recado.service")
+DRAIN_SECONDS = 5.0
+
+
+class Server:
+    """Use ``start``."""
+
+    def __init__(self, doors: Doors, listener: Listener, reread: Callable[[], Config] | None) -> None:
+        self.doors, self.engine, self._listener = doors, doors.engine, listener
+        self._reread = reread
+        self._control = Control(doors, token_path(doors.config))
+        self.sip_address = ""
+        self._stop = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        return self._listener.url
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, config: Config, reread: Callable[[], Config] | None = None) -> AsyncIterator[Server]:
+        """A service that serves, and is drained at the end; ``reread`` gives the configuration again on SIGHUP."""
+        tokens = open_tokens(config)
+        tls_context(config.http)  # a bad certificate is told before anything is opened
+        bound = bind(config.http.host, config.http.port)
+        try:
+            make_folder(Path(config.data))
+            engine = await Engine.open(config)
+        except BaseException:
+            bound.close()
+            raise
+        server = None
+        try:
+            doors = Doors(engine, tokens)
+            server = cls(doors, Listener(doors), reread)
+            await server._begin(bound)
+            _log.info("the service listens", extra={"url": server.url, "data": config.data})
+            yield server
+        finally:
+            if server is not None:
+                await server.drain()
+            bound.close()
+            await engine.close()
+
+    async def _begin(self, bound: socket.socket) -> None:
+        await self._control.start()
+        self.doors.webhooks.start()
+        await self._listener.start(bound)
+
+    async def run(self) -> None:
+        """Serve until a signal ends it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        try:
+            await self._stop.wait()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def reload(self) -> None:
+        """Tokens and the level of the log, anew; if that fails everything stays as it was."""
+        with suppress(RecadoError):
+            try:
+                self.doors.tokens.reload()
+                if self._reread is not None:
+                    configure_logs(self._reread().logging)
+            except RecadoError as error:
+                _log.error("the configuration could not be read again: %s", error)  # no traceback for a person
+                raise
+            _log.info("tokens and log level were read again", extra={"tokens": len(self.doors.tokens)})
+
+    async def drain(self) -> None:
+        """Stop accepting, finish, tell everybody."""
+        if self.doors.draining:
+            return
+        self.doors.draining = True
+        _log.info("the service drains")
+        await self._control.close()
+        self.doors.polls.close()
+        await self._listener.drain(DRAIN_SECONDS)
+        await self.doors.close()
+
+
+def open_tokens(config: Config) -> Tokens:
+    """The tokens of the configuration; a listener beyond loopback without any is refused."""
+    path = token_path(config)
+    tokens = Tokens(path if config.access.tokens or path.exists() else None)
+    if not is_loopback(config.http.host):
+        if not len(tokens):
+            raise ConfigError(
+                f"http.host {config.http.host!r} is not loopback, so callers need tokens, and there is none: "
+                f"make one with 'recado token add NAME --user USER --data {config.data}'"
+            )
+        if not config.http.certificate:
+            _log.warning("tokens travel unencrypted: http.certificate is not set, and the host is not loopback")
+    return tokens
+
+
+def make_folder(path: Path) -> None:
+    """The data folder, for its owner alone; one that is there stays as it is."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecadoError(f"the data folder {path} cannot be made: {error.strerror}") from None
+
+
+def token_path(config: Config) -> Path:
+    """The token file: the configured one, else ``tokens`` in the data folder."""
+    return Path(config.access.tokens) if config.access.tokens else Path(config.data) / "tokens"

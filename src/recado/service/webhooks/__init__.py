@@ -1,0 +1,1 @@
+"""The service as a caller: notifications by POST to the URL that a subscription names."""

@@ -1,0 +1,110 @@
+"""Where a webhook points, and whether the service may send there.
+
+A URL is given by a user and called by the service, from inside the network that the service is in. So a host is
+resolved, every address is looked at, and the request goes to the address that was looked at, not to the name again.
+Refused, unless ``webhooks.private`` allows it, is everything that is not a public unicast address: loopback, private,
+link-local (there live the metadata services of clouds), multicast, reserved, and IPv6 addresses with such an IPv4
+address inside (mapped, 6to4, Teredo, NAT64).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from recado.errors import RecadoError
+
+_LONGEST_URL = 2_048
+_NAT64 = ip_network("64:ff9b::/96")
+Address = IPv4Address | IPv6Address
+
+
+class WebhookError(RecadoError):
+    """A webhook that cannot be used."""
+
+
+class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """``format`` is the form of the event in the body; ``secret`` keys the signature."""
+
+    url: str
+    secret: str = ""
+    format: Literal["flat", "cloudevent"] = "flat"
+
+    def __repr__(self) -> str:
+        """Without the secret, which must not get into a log."""
+        return f"Webhook({self.url!r})"
+
+
+def read_webhook(members: Any, private: bool) -> Webhook:
+    """The webhook of a subscription record, checked as far as it can be without asking the network."""
+    try:
+        webhook = msgspec.convert(members, Webhook)
+    except msgspec.ValidationError as error:
+        raise WebhookError(f"$.webhook: {error}") from None
+    if not 0 < len(webhook.url) <= _LONGEST_URL or not webhook.url.isascii() or not webhook.url.isprintable():
+        raise WebhookError(f"$.webhook.url: must be a URL in ASCII of up to {_LONGEST_URL:,} characters")
+    try:
+        parts = urlsplit(webhook.url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise WebhookError(f"$.webhook.url: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise WebhookError("$.webhook.url: must begin with https:// or http:// and name a host")
+    if parts.username is not None or parts.fragment:
+        raise WebhookError("$.webhook.url: must not hold a user, a password or a fragment; use a secret")
+    if " " in webhook.url or "\\" in webhook.url:
+        raise WebhookError("$.webhook.url: must not hold a space or a backslash")
+    _check_literal(host, private)
+    return webhook
+
+
+def _check_literal(host: str, private: bool) -> None:
+    """An address that stands in the URL can be judged at once; also in the short forms that resolvers read."""
+    try:
+        address: Address = ip_address(host)
+    except ValueError:
+        try:
+            address = IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433
+        except OSError:
+            if host == "localhost" or host.endswith(".localhost"):
+                address = IPv4Address("127.0.0.1")
+            else:
+                return
+    check_address(address, private)
+
+
+def check_address(address: Address, private: bool) -> None:
+    """Raise a WebhookError if no request may go there."""
+    if not private and not is_public(address):
+        raise WebhookError(f"$.webhook.url: {address} is not a public address, and no webhook may point there")
+
+
+def is_public(address: Address) -> bool:
+    """Is it a public unicast address, and any IPv4 address inside it as well?"""
+    if not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified:
+        return False
+    if isinstance(address, IPv4Address):
+        return True
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return all(is_public(within) for within in inner if within is not None)
+
+
+async def resolve(url: str, private: bool) -> Address:
+    """The address that a request to this URL may go to; a WebhookError if any of the host's addresses is refused."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise WebhookError(f"$.webhook.url: the host {host!r} cannot be found: {error}") from None
+    addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    for address in addresses:
+        check_address(address, private)
+    return addresses[0]

@@ -1,0 +1,1 @@
+"""The service over WebSocket: one connection is one leg of a device, and carries everything a session can do."""

@@ -1,0 +1,241 @@
+"""The session on one WebSocket after HELLO: its messages in, the engine's answers and notifications out.
+
+This is the leg that the engine sees. Publications of one frame go to the engine together and are answered when they are
+on stable storage; other requests run side by side, begun in the order of their arrival. Whatever is not yet answered is
+counted, and a connection with too much of it is not read until there is less: the sender feels that through TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from recado.errors import RecadoError
+from recado.model.codec import read_event
+from recado.model.event import Event
+from recado.protocols.session import messages as m
+from recado.service.doors import Doors
+from recado.service.http.problems import TooManyError, status_of, text_of
+from recado.service.legs import Notified
+from recado.service.permissions import Denied, Principal
+from recado.service.records import instant, shown
+from recado.service.websocket.outgoing import Outgoing
+
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger("recado.websocket")
+WAITING_BYTES = 1024 * 1024
+"""Publications that wait for the log, before the connection is not read any more."""
+WAITING_REQUESTS = 1_024
+REPLAYS = 4
+
+
+class Session:
+    """One device on one WebSocket."""
+
+    kind = "websocket"
+
+    def __init__(
+        self, doors: Doors, who: Principal, hello: m.Hello, *, address: str, out: Outgoing, end: Callable[[str], None]
+    ) -> None:
+        self._doors, self._engine, self.who = doors, doors.engine, who
+        self.device, self.address = hello.device, address
+        most = doors.config.sessions.window
+        self.window = max(1, min(hello.window or most, most))
+        self._out, self._end = out, end
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._replays: dict[asyncio.Task[None], None] = {}
+        self._room: asyncio.Future[None] | None = None
+        self._prefix, self._published = uuid4().hex, 0  # of ids for events that have none
+        self.waiting_bytes = 0  # of publications that are not answered
+        self.publishing = 0
+        self.answered: Callable[[], None] = lambda: None  # told whenever less waits
+
+    def begin(self, seen: int | None) -> None:
+        """Be the device's leg; WELCOME goes before what the engine sends at once."""
+        welcome = self._engine.attach(self.who, self.device, self, seen)
+        self._out.put_first(_encode(welcome))
+
+    # -- the leg -------------------------------------------------------------------------------------------------------
+
+    def push(self, notifications: Sequence[Notified]) -> None:
+        self._out.put_notifications(notifications)
+
+    def notice(self, notices: Sequence[m.Gap | m.SubCancelled]) -> None:
+        self.say(notices)
+
+    def say(self, messages: Sequence[m.FromService]) -> None:
+        self._out.put([_encode(message) for message in messages])
+
+    def close(self, reason: str) -> None:
+        self._end(reason)
+
+    # -- what the agent says -------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Is there so much unanswered that nothing more should be read?"""
+        return self.waiting_bytes > WAITING_BYTES or len(self._tasks) > WAITING_REQUESTS
+
+    def receive(self, frame: Sequence[m.FromAgent]) -> None:
+        """The messages of one frame."""
+        publications: list[m.Publish] = []
+        for message in frame:
+            if type(message) is m.Publish:
+                publications.append(message)
+                continue
+            if publications:
+                self._publish(publications)
+                publications = []
+            self._take(message)
+        if publications:
+            self._publish(publications)
+
+    def _take(self, message: m.FromAgent) -> None:
+        match message:
+            case m.Ack(upto, notices):
+                if upto is not None:
+                    self._engine.acked(self, upto)
+                if notices:
+                    self._engine.noticed(self, notices)
+            case m.Ping(req):
+                self.say([m.Ok(req)])
+            case m.Bye():
+                self._engine.ended(self)
+                self._end("bye")
+            case m.Hello():
+                self._refuse(None, RecadoError("HELLO comes once, as the first message of a connection"))
+            case m.Replay(req):
+                self._begin_replay(message)
+            case m.Publish():
+                self._publish([message])
+            case m.Subscribe(req) | m.Unsubscribe(req) | m.Renew(req) | m.QuerySubs(req) | m.DiscardSubs(req):
+                self._start(req, self._request(message))
+
+    async def _request(
+        self, message: m.Subscribe | m.Unsubscribe | m.Renew | m.QuerySubs | m.DiscardSubs
+    ) -> m.FromService:
+        engine, who = self._engine, self.who
+        self._doors.check_request(who)
+        match message:
+            case m.Subscribe(req, sub):
+                held = await self._doors.subscribe(who, bytes(sub), self.device)
+                return m.Subscribed(req, held.id, held.expires_text)
+            case m.Renew(req, sub_id, expires_at, ttl):
+                held = await engine.renew(who, sub_id, instant(expires_at, "expires_at"), ttl)
+                return m.Subscribed(req, held.id, held.expires_text)
+            case m.Unsubscribe(req, sub_id):
+                await engine.cancel(who, sub_id)
+            case m.DiscardSubs(req):
+                await engine.discard(who, self.device)
+            case m.QuerySubs(req):
+                return m.Subs(req, tuple(shown(held.members()) for held in engine.subscriptions(who)))
+        return m.Ok(message.req)
+
+    def _start(self, req: int, request: Coroutine[Any, Any, m.FromService]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._answer(req, request))
+        self._tasks[task] = None
+        task.add_done_callback(self._done)
+        return task
+
+    async def _answer(self, req: int, request: Coroutine[Any, Any, m.FromService]) -> None:
+        try:
+            self.say([await request])
+        except RecadoError as error:
+            self._refuse(req, error)
+        except Exception:  # noqa: BLE001  # the agent gets an answer, and the log the reason
+            _log.exception("a request failed in a way that nobody foresaw")
+            self.say([m.Error(req, 500, "the service failed; its log says why")])
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self.answered()
+
+    def _refuse(self, req: int | None, error: RecadoError) -> None:
+        self.say([m.Error(req, status_of(error), text_of(error))])
+
+    # -- publish -------------------------------------------------------------------------------------------------------
+
+    def _publish(self, publications: Sequence[m.Publish]) -> None:
+        requests: list[int] = []
+        events: list[Event] = []
+        size = 0
+        for publication in publications:
+            raw = bytes(publication.event)
+            try:
+                self._doors.check_publish(self.who, 1)
+                self._published += 1
+                default = f"{self._prefix}-{self._published}"  # a random id for each would cost more than all the rest
+                events.append(read_event(raw, default_id=default, limits=self._doors.limits))
+            except RecadoError as error:
+                self._refuse(publication.req, error)
+            else:
+                requests.append(publication.req)
+                size += len(raw)
+        if events:
+            self._store(requests, events, size)
+
+    def _store(self, requests: Sequence[int], events: Sequence[Event], size: int) -> None:
+        self.waiting_bytes += size
+        self.publishing += len(events)
+
+        def done(result: Sequence[int] | RecadoError) -> None:
+            self.waiting_bytes -= size
+            self.publishing -= len(events)
+            if not isinstance(result, RecadoError):
+                self._out.put(
+                    [
+                        b'{"type":"OK","req":%d,"position":%d}' % (req, position)
+                        for req, position in zip(requests, result, strict=True)
+                    ]
+                )
+            elif len(events) > 1 and isinstance(result, Denied):
+                for req, event in zip(requests, events, strict=True):  # one that is not allowed spoils no other
+                    self._store([req], [event], size // len(events))
+            else:
+                for req in requests:
+                    self._refuse(req, result)
+            self.answered()
+
+        self._engine.publish_soon(self.who, events, done)
+
+    # -- replay --------------------------------------------------------------------------------------------------------
+
+    def _begin_replay(self, message: m.Replay) -> None:
+        if len(self._replays) >= REPLAYS:
+            self._refuse(message.req, TooManyError(f"{REPLAYS} replays run on this connection already; let one end"))
+            return
+        task = self._start(message.req, self._replay(message))
+        self._replays[task] = None
+        task.add_done_callback(self._replays.pop)
+
+    async def _replay(self, message: m.Replay) -> m.FromService:
+        self._doors.check_request(self.who)
+        since = instant(message.since, "since")
+        found = self._engine.replay(
+            self.who, bytes(message.sub), position=message.position, since=since, limit=message.limit
+        )
+        async for position, event in found:
+            self._out.put([b'{"type":"REPLAYED","req":%d,"position":%d,"event":%b}' % (message.req, position, event)])
+            if self._out.answer_bytes > self._doors.config.limits.outgoing_bytes // 2:
+                await self._wait_for_room()
+        return m.Ok(message.req)
+
+    async def _wait_for_room(self) -> None:
+        if self._room is None or self._room.done():
+            self._room = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._room)
+
+    def sent(self) -> None:
+        """The socket took something: whoever waited for room may go on."""
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def abandon(self) -> None:
+        """The connection is gone: replays stop. Other requests end as they would have, only nobody hears of it."""
+        for task in list(self._replays):
+            task.cancel()
