@@ -22,6 +22,11 @@ EXPECTED = {
         "a publisher was found: True\nt-0 costs 24.9\nt-2 costs 7.5\n"
         "bruno's row: {'next': ['ana'], 'origin': ['carla']}\n"
     ),
+    "ticker.py": "1000 events are in the log, in order: True\nnot answered: 0, given up: 0\n",
+    "away_and_back.py": (
+        "ana listens\n  PETR4 at 24.9\nana is away\nana is back\n  PETR4 at 24.0 (it waited)\n"
+        "  PETR4 at 23.5 (it waited)\ndelivered: 1, pending: 1, dropped by the service: 0\n"
+    ),
     "fewer_subscriptions.py": (
         "equal:    ['Price < 25', 'Price < 100 and not (Price >= 25)']\n"
         "covered:  Price < 20\n"

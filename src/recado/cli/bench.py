@@ -1,4 +1,4 @@
-"""``recado bench``: measure the matching engines, the Spark pipeline and the simulator on this machine."""
+"""``recado bench``: measure matching, the Spark pipeline, the simulator, the service and semantics on this machine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from recado.cli.verb import BAD_INPUT
 if TYPE_CHECKING:
     from recado.bench.pipeline.records import AnyRecord as PipelineRecord
     from recado.bench.records import AnyRecord, Record
+    from recado.bench.semantics.records import AnyRecord as SemanticsRecord
+    from recado.bench.service.records import AnyRecord as ServiceRecord
     from recado.bench.sim.records import AnyRecord as SimRecord
     from recado.bench.tables import Grid
 
 app = App(
-    name="bench", help="Measure matching, the pipeline and the simulator on your machine.", help_format="plaintext"
+    name="bench",
+    help="Measure matching, the pipeline, the simulator and the service on your machine.",
+    help_format="plaintext",
 )
 
 WorkloadName = Literal["sensor", "stock", "mix", "wide", "text", "boolean", "churn", "growth"]
 PartName = Literal["compare", "kernel", "growth", "state"]
+ServicePart = Literal["publishing", "filtered", "away", "handover", "restart"]
 
 
 @app.command
@@ -219,5 +224,102 @@ def sim(*, json: bool = False, quick: bool = False, markdown: Path | None = None
         from recado.bench.sim.tables import markdown as page
 
         words = ["recado", "bench", "sim", *(["--quick"] if quick else [])]
+        markdown.write_text(page(records, shlex.join(words)), encoding="utf-8")
+    return 0
+
+
+@app.command
+def service(
+    *,
+    json: bool = False,
+    quick: bool = False,
+    part: Annotated[tuple[ServicePart, ...], Parameter(consume_multiple=True, negative="")] = (),
+    markdown: Path | None = None,
+) -> int:
+    """Measure the event service against nats-server and mosquitto, each as a process on loopback.
+
+    Five parts: durable publications (publishing), delivery to many interests (filtered), a subscriber who is away and
+    comes back (away), a subscriber whose address changes (handover), a kill and a restart (restart). A broker that is
+    not installed has a row that says so. A full run takes about half an hour, a quick one about four minutes.
+
+    Examples:
+      recado bench service --quick
+      recado bench service --part publishing filtered
+      recado bench service --markdown docs/service-benchmarks.md
+
+    Parameters
+    ----------
+    json
+        Write NDJSON even on a terminal.
+    quick
+        Shorter runs, fewer moves, one size of absence.
+    part
+        Only these parts.
+    markdown
+        Write the results as a page of Markdown to this file, too.
+    """
+    from recado.bench.service.plan import full_plan, quick_plan
+    from recado.bench.service.run import run_plan
+
+    people = for_people(json)
+    records: list[ServiceRecord] = []
+    with console(stderr=True).status("starting") if people else nullcontext() as spinner:
+        announce = spinner.update if spinner else (lambda step: None)
+        for record in run_plan((quick_plan if quick else full_plan)(part), announce):
+            records.append(record)
+            if not people:
+                write_json(record)
+    if people:
+        from recado.bench.service.tables import tables
+
+        _show(records, tables(records), used="")
+    if markdown:
+        from recado.bench.service.tables import markdown as page
+
+        words = ["recado", "bench", "service", *(["--quick"] if quick else []), *(["--part", *part] if part else [])]
+        markdown.write_text(page(records, shlex.join(words)), encoding="utf-8")
+    return 0
+
+
+@app.command
+def semantics(*, json: bool = False, quick: bool = False, markdown: Path | None = None) -> int:
+    """Measure semantic matching on one core, against what the work published and against exact matching.
+
+    Events a second with 0 to 50 subscribers as in the work, then with 200, 10,000 and 100,000 semantic subscriptions
+    and as many exact ones; the first event of a new shape; memory. A full run takes about five minutes, a quick one
+    about half of one.
+
+    Examples:
+      recado bench semantics --quick
+      recado bench semantics --markdown docs/semantics-benchmarks.md
+
+    Parameters
+    ----------
+    json
+        Write NDJSON even on a terminal.
+    quick
+        Fewer sizes and shorter runs.
+    markdown
+        Write the results as a page of Markdown to this file, too.
+    """
+    from recado.bench.semantics.plan import full_plan, quick_plan
+    from recado.bench.semantics.run import run_plan
+
+    people = for_people(json)
+    records: list[SemanticsRecord] = []
+    with console(stderr=True).status("starting") if people else nullcontext() as spinner:
+        announce = spinner.update if spinner else (lambda step: None)
+        for record in run_plan((quick_plan if quick else full_plan)(), announce):
+            records.append(record)
+            if not people:
+                write_json(record)
+    if people:
+        from recado.bench.semantics.tables import tables
+
+        _show(records, tables(records))
+    if markdown:
+        from recado.bench.semantics.tables import markdown as page
+
+        words = ["recado", "bench", "semantics", *(["--quick"] if quick else [])]
         markdown.write_text(page(records, shlex.join(words)), encoding="utf-8")
     return 0

@@ -2,8 +2,9 @@
 
 The sample (``recado/data/sample``, written by ``examples/make_sample.py``) holds four little worlds: a stock exchange,
 weather stations, news and flights, and 40 subscriptions in four syntaxes. The demo matches it with the index, shows a
-few events with the subscriptions they reached, and says what to try next. With ``--spark`` it goes on with a larger
-world on Spark (``spark_demo``). It is for people, so only ``--json`` makes it write NDJSON.
+few events with the subscriptions they reached, and says what to try next. With ``--service`` it starts an event
+service for a subscriber who goes away and comes back (``service_demo``), and with ``--spark`` it goes on with the log
+of that service on Spark (``spark_demo``). It is for people, so only ``--json`` makes it write NDJSON.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _NEXT = [
     ("match files of your own", "recado match {sample}/subscriptions.ndjson {sample}/events.ndjson"),
     ("see why an event matches", "recado filter explain 'Price < 25' --event '{{\"Price\": 24.9}}'"),
     ("ask whether one filter covers another", "recado filter covers 'Price < 30' 'Price < 25'"),
+    ("start a service, then publish and subscribe from other terminals", "recado serve"),
 ]
 
 
@@ -52,15 +54,17 @@ app = verb("demo", epilogue="The first run compiles the matching kernels; later 
 
 
 @app.default
-def demo(*, spark: bool = False, out: Path = Path("recado-demo"), json: bool = False) -> int:
+def demo(*, service: bool = False, spark: bool = False, out: Path = Path("recado-demo"), json: bool = False) -> int:
     """Match the sample that Recado ships and show the result.
 
     Parameters
     ----------
+    service
+        Go on with an event service, and a subscriber who goes away and comes back on another address.
     spark
-        Go on with 100,000 subscriptions and 200,000 events on Spark.
+        The same, and then match 100,000 subscriptions with the log of that service on Spark.
     out
-        With --spark: the folder for its data and report; it is replaced.
+        The folder for the data of the service and of Spark; what an earlier run left there is replaced.
     json
         Write the matches as NDJSON, as `recado match` does.
     """
@@ -75,10 +79,14 @@ def demo(*, spark: bool = False, out: Path = Path("recado-demo"), json: bool = F
         with screen.status("loading (the first run compiles the kernels)"):
             result = run(sample)
         _print(screen, result)
+        if service or spark:
+            from recado.cli.service_demo import run_service
+
+            outcome = run_service(out / "service")
         if spark:
             from recado.cli.spark_demo import run_on_spark
 
-            run_on_spark(out)
+            run_on_spark(out / "spark", outcome.log)
         _print_next(screen, sample)
     return 0
 

@@ -43,9 +43,10 @@ def list_experiments(*, json: bool = False) -> int:
         expected = experiment.expected()
         if for_people(json):
             write_line(f"{name}  {experiment.title}")
-            write_line(f"{' ' * len(name)}  {len(expected.values)} values, {len(expected.claims)} claims")
+            counted = f"{len(expected.values)} values, {len(expected.rows)} rows, {len(expected.claims)} claims"
+            write_line(f"{' ' * len(name)}  {counted}")
         else:
-            counts = {"values": len(expected.values), "claims": len(expected.claims)}
+            counts = {"values": len(expected.values), "rows": len(expected.rows), "claims": len(expected.claims)}
             write_json({"name": name, "title": experiment.title, **counts})
     return OK
 

@@ -1,8 +1,8 @@
-"""The second half of ``recado demo``: a hundred thousand subscriptions against a few hundred thousand events, on Spark.
+"""The last part of ``recado demo``: a hundred thousand subscriptions against the event log of a service, on Spark.
 
 A made-up stock exchange: 500 symbols, a few of them traded and watched far more than the others. Subscriptions are
-published as a set, events are drawn by Spark itself, notifications go to Parquet, and a report on some of the
-subscriptions and on what they matched is written as a page.
+published as a set, events come from the log that the service of this demo wrote (``service_demo``), notifications go to
+Parquet, and a report on some of the subscriptions and on what they matched is written as a page.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from recado.pipeline.sets import SubscriptionSet
 
 SUBSCRIPTIONS = 100_000
-EVENTS = 200_000
 SYMBOLS = 500
 SHOWN = 5
 WARM_UP = 1000
+QUOTE = "id string, type string, accepted_at timestamp, Stock string, Price double, Volume long"
 TITLE = "Subscriptions to a made-up stock exchange"
 REPORTED = 10_000
 SAMPLE = 200
@@ -38,19 +38,18 @@ SAMPLE = 200
 SEED = 20261115
 
 
-def run_on_spark(out: Path, subscriptions: int = SUBSCRIPTIONS, events: int = EVENTS) -> dict[str, Any]:
-    """Run it, show it, and return its figures. ``out`` is replaced."""
+def run_on_spark(out: Path, log: Path, subscriptions: int = SUBSCRIPTIONS) -> dict[str, Any]:
+    """Run it on the events of a log, show it, and return its figures. ``out`` is replaced."""
     from recado.cli.output import plural
 
     screen, out = console(), out.absolute()
     shutil.rmtree(out, ignore_errors=True)
     screen.print(
-        f"Now on Spark: {plural(subscriptions, 'subscription')} and {plural(events, 'event')} of a made-up exchange",
-        style="bold",
+        f"Now on Spark: {plural(subscriptions, 'subscription')}, and the log that the service wrote", style="bold"
     )
     with ThreadPoolExecutor(1) as beside:
         published = beside.submit(_publish, out / "set", subscriptions)  # while Spark starts
-        return _on_spark(screen, out, published, events)
+        return _on_spark(screen, out, published, log.absolute())
 
 
 def _publish(folder: Path, count: int) -> SubscriptionSet:
@@ -61,7 +60,7 @@ def _publish(folder: Path, count: int) -> SubscriptionSet:
     return subscription_set
 
 
-def _on_spark(screen: Console, out: Path, published: Future[SubscriptionSet], events: int) -> dict[str, Any]:
+def _on_spark(screen: Console, out: Path, published: Future[SubscriptionSet], log: Path) -> dict[str, Any]:
     from recado.cli.output import plural
 
     with session(SparkOptions()) as spark:
@@ -69,17 +68,18 @@ def _on_spark(screen: Console, out: Path, published: Future[SubscriptionSet], ev
 
         subscription_set = published.result()
         subscriptions = subscription_set.current().subscriptions
-        quotes = some_events(spark, events)
-        match(some_events(spark, WARM_UP), subscription_set).count()  # workers start, and load or compile the kernels
+        quotes = logged(spark, log)
+        match(quotes.limit(WARM_UP), subscription_set).count()  # workers start, and load or compile the kernels
         started = time.perf_counter()
         match(quotes, subscription_set).write.parquet(str(out / "notifications"))
         seconds = time.perf_counter() - started
         found = spark.read.parquet(str(out / "notifications"))
+        events = quotes.count()
         figures = {
             "subscriptions": subscriptions,
             "events": events,
             "notifications": found.count(),
-            "events/s drawn, matched and written": round(events / seconds),
+            "events/s read, matched and written": round(events / seconds),
         }
         _show(screen, found, figures)
         reported = min(subscriptions, REPORTED)
@@ -105,17 +105,12 @@ def some_subscriptions(count: int) -> Iterator[Subscription]:
         yield Subscription(f"s-{number}", And(tuple(parts)), "quote", f"sip:user{number % 5000}@example.com")
 
 
-def some_events(spark: SparkSession, count: int) -> DataFrame:
-    """Quotes, drawn by Spark from the row number alone, so that they are the same ones every time."""
-    draw = "pmod(xxhash64(id, {}), 1000000) / 1e6D"
-    return spark.range(count).selectExpr(
-        "concat('e-', id) AS id",
-        "'quote' AS type",
-        "timestamp_micros(1794700800000000 + id * 10000) AS time",
-        f"concat('S', lpad(cast(floor({SYMBOLS} * pow({draw.format(1)}, 3)) AS string), 3, '0')) AS Stock",
-        f"round(100D * {draw.format(2)}, 2) AS Price",
-        f"cast(10000 * {draw.format(3)} AS bigint) AS Volume",
-    )
+def logged(spark: SparkSession, log: Path) -> DataFrame:
+    """The quotes in an event log, each at the time when it was accepted."""
+    from recado.pipeline.source import register
+
+    register(spark)
+    return spark.read.format("recado").schema(QUOTE).load(str(log)).withColumnRenamed("accepted_at", "time")
 
 
 def _show(screen: Console, found: DataFrame, figures: dict[str, Any]) -> None:

@@ -21,3 +21,4 @@ app.command("recado.cli.pipeline.match:app", name="match", help="Match events ag
 app.command("recado.cli.pipeline.stream:app", name="stream", help="Match events as they arrive, into Parquet.")
 app.command("recado.cli.pipeline.report:app", name="report", help="Analyse a subscription set: a page with figures.")
 app.command("recado.cli.pipeline.frequencies:app", name="frequencies", help="Count words and lemmas of a corpus.")
+app.command("recado.cli.pipeline.align:app", name="align", help="Compute similarities of names in advance.")

@@ -45,6 +45,8 @@ def match(
     event: bool = False,
     constraints: bool = False,
     partitions: int | None = None,
+    overrides: Path | None = None,
+    similarities: Path | None = None,
     overwrite: bool = False,
     spark: SparkOptions = SparkOptions(),  # noqa: B008  # frozen
     json: bool = False,
@@ -74,6 +76,10 @@ def match(
         Apply the subscriptions' delivery constraints, by event time.
     partitions
         Split the subscriptions over this many partitions, for sets that one executor should not hold.
+    overrides
+        For semantic subscriptions: file of similarities that people gave.
+    similarities
+        For semantic subscriptions: file that `recado pipeline align` made.
     overwrite
         Replace what is in OUT.
     json
@@ -85,8 +91,11 @@ def match(
         raise RecadoError(f"{out} is there already; --overwrite replaces it")
     with session(spark, quiet) as running:
         from recado.pipeline.jobs import run_match
+        from recado.pipeline.meanings import Knowledge
         from recado.pipeline.readers import read_events
 
+        files = [str(path.absolute()) if path else "" for path in (overrides, similarities)]
+        known = {"knowledge": Knowledge(*files)} if any(files) else {}
         summary = run_match(
             running,
             subscriptions,
@@ -96,7 +105,7 @@ def match(
             constraints=constraints,
             include_event=event,
             overwrite=overwrite,
-            form=form_of_rows(json_column, variant_column, cloudevents),
+            form=form_of_rows(json_column, variant_column, cloudevents) | known,
         )
     summarise({"job": "match", **summary}, json)
     return 0

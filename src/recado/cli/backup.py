@@ -1,0 +1,63 @@
+"""``recado backup``: a copy of a service's data, whether it runs or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recado.cli.output import write_line
+from recado.cli.serve import settings
+from recado.cli.verb import verb
+
+if TYPE_CHECKING:
+    from recado.service.config import Config
+
+app = verb("backup")
+
+
+@app.default
+def backup(target: Path, *, config: Path | None = None, data: Path | None = None) -> None:
+    """Copy the event log, subscriptions, mailboxes, dead letters and tokens of a service into a new folder.
+
+    A service that runs makes the copy itself, as of one moment, and goes on serving. To restore, start a service on the
+    copy: recado serve --data TARGET.
+
+    Parameters
+    ----------
+    target
+        The folder to make; it must not be there, or be empty.
+    config
+        The configuration of the service.
+    data
+        The data folder of the service, instead of the configured one.
+    """
+    import asyncio
+
+    from recado.errors import RecadoError
+    from recado.service.control import Request, ask
+
+    chosen = settings(config, data)
+    folder = Path(chosen.data)
+    if not folder.is_dir():
+        raise RecadoError(f"{folder} is no data folder of a service; name one with --data")
+    if not ask(folder, Request(str(target.absolute()))):
+        asyncio.run(_alone(chosen, target))
+    write_line(f"{folder} is copied to {target}")
+
+
+async def _alone(config: Config, target: Path) -> None:
+    """No service runs: open the folder for a moment."""
+    from recado.service.control import back_up
+    from recado.service.doors import Doors
+    from recado.service.engine import Engine
+    from recado.service.server import token_path
+    from recado.service.tokens import Tokens
+
+    engine = await Engine.open(config)
+    try:
+        await engine.when_loaded()
+        doors = Doors(engine, Tokens())
+        await back_up(doors, token_path(config), target)
+        await doors.close()
+    finally:
+        await engine.close()

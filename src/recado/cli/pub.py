@@ -1,0 +1,174 @@
+"""``recado pub``: publish events, from arguments, a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from recado.cli.context_target import Where
+from recado.cli.output import complain, for_people, plural, write_json
+from recado.cli.verb import FAILED, OK, Source, verb
+
+if TYPE_CHECKING:
+    from recado.client.client import Client
+
+_HELP = """\
+From arguments; values are numbers, true or false where they can be read so:
+
+  recado pub Tick Stock=PETR4 Price=24.9
+  recado pub '{"type": "Tick", "Stock": "PETR4", "Price": 24.9}'
+  recado pub Tick Number={{count}} 'Price={{random 10 50}}' At={{now}} --count 1000 --rate 100
+
+From a file or a pipe, one JSON object a line, flat or CloudEvents:
+
+  recado pub --file events.ndjson
+  generate | recado pub
+
+An event is acknowledged when the service has it on stable storage. In a pipe, or with --json, the position of each is
+written. Exit code 1: some events could not be published.
+"""
+
+app = verb("pub", epilogue=_HELP)
+_IN_FLIGHT = 1_024
+
+
+@app.default
+def pub(
+    type: Source = "",
+    /,
+    *attributes: str,
+    file: str = "",
+    count: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    rate: Annotated[float, Parameter(validator=Number(gte=0))] = 0,
+    template: bool = False,
+    json: bool = False,
+    where: Where = Where(),  # noqa: B008  # frozen, made once
+) -> int:
+    """Publish events and wait for their acknowledgement.
+
+    Parameters
+    ----------
+    type
+        The type of the event, or the whole event as JSON; nothing or - reads standard input.
+    attributes
+        The event's attributes, as NAME=VALUE.
+    file
+        Publish the events of this file.
+    count
+        Publish the event of the arguments so many times; see {{count}}.
+    rate
+        So many events a second; without it, as fast as they are acknowledged.
+    template
+        Fill {{...}} also in what a file or standard input holds.
+    json
+        Write NDJSON even on a terminal.
+    """
+    import asyncio
+
+    source = _from_arguments(type, attributes, count) if type not in ("", "-") else _from_file(file or "-", template)
+    return asyncio.run(_publish(source, where, rate, for_people(json)))
+
+
+def _from_arguments(type: str, attributes: tuple[str, ...], count: int) -> Iterator[tuple[str, bytes | dict[str, Any]]]:
+    from recado.cli.pub_template import expand, members
+
+    whole = type.lstrip().startswith("{")
+    for number in range(1, count + 1):
+        if whole:
+            yield "the event", expand(type, number).encode()
+        else:
+            yield "the event", members(type, attributes, number)
+
+
+def _from_file(path: str, template: bool) -> Iterator[tuple[str, bytes | dict[str, Any]]]:
+    from recado.cli.inputs import display_name, event_records, opened
+    from recado.cli.pub_template import expand
+
+    with opened(path) as stream:
+        for number, record in enumerate(event_records(stream, path), 1):
+            raw = record.text()
+            text = expand(raw.decode(), number).encode() if template else raw
+            yield f"{display_name(path)}{record.place}", text
+
+
+async def _publish(source: Iterator[Any], where: Where, rate: float, people: bool) -> int:
+    import secrets
+
+    from recado.client.client import Client
+    from recado.client.options import Options
+
+    options = Options(
+        target=where.target(), device=f"pub-{secrets.token_hex(8)}", existing="leave", window=1, timeout=0
+    )
+    async with Client(options) as client:
+        return await _Run(client, people).all(_paced(source, rate))
+
+
+async def _paced(source: Iterator[Any], rate: float) -> AsyncIterator[Any]:
+    """The events at their rate; reading one must not hold up the loop, since standard input may be a person."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    begun, number, end = time.monotonic(), 0, object()
+    while (one := await loop.run_in_executor(None, next, source, end)) is not end:
+        if rate:
+            await asyncio.sleep(begun + number / rate - time.monotonic())
+        number += 1
+        yield one
+
+
+class _Run:
+    """Publishes, writes positions in order, and remembers what went wrong."""
+
+    def __init__(self, client: Client, people: bool) -> None:
+        self._client, self._people = client, people
+        self.published = self.failed = 0
+
+    async def all(self, source: AsyncIterator[Any]) -> int:
+        import asyncio
+        from collections import deque
+
+        waiting: deque[tuple[str, str, asyncio.Future[int]]] = deque()
+        async for place, event in source:
+            while waiting and (waiting[0][2].done() or len(waiting) >= _IN_FLIGHT):
+                await self._answer(*waiting.popleft())
+            self._begin(place, event, waiting)
+        while waiting:
+            await self._answer(*waiting.popleft())
+        if self._people:
+            complain(f"published {plural(self.published, 'event')}")
+        return FAILED if self.failed else OK
+
+    def _begin(self, place: str, event: Any, waiting: Any) -> None:
+        import secrets
+
+        from recado.errors import RecadoError
+        from recado.model.codec import read_event
+
+        try:
+            read = read_event(event, default_id=f"e-{secrets.token_hex(8)}")
+            waiting.append((place, read.id, self._client.publish_soon(read)))
+        except RecadoError as error:
+            self._problem(place, error)
+
+    async def _answer(self, place: str, id: str, answer: Any) -> None:
+        from recado.errors import RecadoError
+
+        try:
+            position = await answer
+        except RecadoError as error:
+            self._problem(place, error)
+            return
+        self.published += 1
+        if not self._people:
+            write_json({"id": id, "position": position})
+            sys.stdout.flush()
+
+    def _problem(self, place: str, error: Exception) -> None:
+        self.failed += 1
+        complain(f"{place}: " + str(error).replace("\n", "\n    "))

@@ -1,0 +1,130 @@
+"""``recado serve``: the event service in this process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from recado.cli.output import complain, write_line
+from recado.cli.verb import BAD_INPUT, FAILED, OK, verb
+
+if TYPE_CHECKING:
+    from recado.service.config import Config
+
+_HELP = """\
+Try it:
+
+  recado serve                                     in one terminal
+  recado sub 'Price < 25' --user ana               in another
+  recado pub '{"type": "Tick", "Price": 24.9}'     in a third
+
+Or with curl:
+
+  curl -H 'X-Recado-User: ana' -H 'Content-Type: application/json' \\
+       -d '{"type": "Tick", "Price": 24.9}' http://127.0.0.1:7230/v1/events
+
+Signals: SIGTERM and Ctrl-C drain and stop; SIGHUP reads tokens and log level again.
+"""
+
+app = verb("serve", epilogue=_HELP)
+
+
+@app.default
+def serve(
+    *,
+    config: Annotated[Path | None, Parameter(alias="-c")] = None,
+    data: Path | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    print_config: bool = False,
+    check_config: Path | None = None,
+) -> int:
+    """Run the event service until it is stopped.
+
+    It listens on loopback unless the configuration says otherwise, and then it needs tokens (recado token add).
+
+    Parameters
+    ----------
+    config
+        A TOML file; what it leaves out has its default.
+    data
+        The folder of everything that must survive; made if it is not there.
+    host
+        The address to listen on.
+    port
+        The port of HTTP and WebSocket; 0 lets the system choose.
+    print_config
+        Print the whole configuration with its meanings, and stop.
+    check_config
+        Read a file, say what is wrong with it, and stop.
+    """
+    from recado.service.config_text import config_text
+
+    if check_config is not None:
+        settings(check_config)
+        write_line(f"{check_config} is right")
+        return OK
+    chosen = settings(config, data, host, port)
+    if print_config:
+        sys.stdout.write(config_text(chosen))
+        return OK
+    return _serve(chosen, config)
+
+
+def settings(config: Path | None, data: Path | None = None, host: str | None = None, port: int | None = None) -> Config:
+    """The configuration of a file, or the defaults, with what the command line says instead."""
+    import msgspec
+
+    from recado.service.config import Config, read_config
+
+    chosen = read_config(config) if config is not None else Config()
+    if data is not None:
+        chosen = msgspec.structs.replace(chosen, data=str(data))
+    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    if changes:
+        chosen = msgspec.structs.replace(chosen, http=msgspec.structs.replace(chosen.http, **changes))
+    return chosen
+
+
+def _serve(config: Config, path: Path | None) -> int:
+    import asyncio
+
+    from recado.errors import RecadoError
+    from recado.service.config import ConfigError
+    from recado.service.logs import configure_logs
+
+    configure_logs(config.logging)
+    try:
+        asyncio.run(_run(config, path))
+    except ConfigError as error:
+        complain(f"recado: {error}")
+        return BAD_INPUT
+    except RecadoError as error:
+        complain(f"recado: the service cannot run: {error}")
+        return FAILED
+    return OK
+
+
+async def _run(config: Config, path: Path | None) -> None:
+    from recado.service.config import read_config
+    from recado.service.server import Server
+
+    async with Server.start(config, (lambda: read_config(path)) if path is not None else None) as server:
+        if sys.stdout.isatty():
+            _welcome(server.url, config)
+        else:
+            write_line(server.url)
+        sys.stdout.flush()
+        await server.run()
+
+
+def _welcome(url: str, config: Config) -> None:
+    write_line(f"Recado serves at {url} and keeps its data in {config.data}")
+    if config.access.anonymous:
+        write_line("From this machine no token is needed. In other terminals, try:")
+        write_line("  recado sub 'Price < 25' --user ana")
+        write_line("""  recado pub '{"type": "Tick", "Stock": "PETR4", "Price": 24.9}'""")
+    write_line(f"Health {url}/readyz   figures {url}/metrics   interface {url}/openapi.json   stop with Ctrl-C")

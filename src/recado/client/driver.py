@@ -1,0 +1,172 @@
+"""Runs the agent's machine in an asyncio loop: a line below it, an application above it.
+
+No task and no queue per message: a frame that arrives is decoded and handled in the same turn of the loop, and all
+messages that the agent wants to send in one turn leave together, in few frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+import msgspec
+
+from recado.client.line import Line
+from recado.client.state_file import StateFile
+from recado.protocols import machine
+from recado.protocols.session import agent_words as words
+from recado.protocols.session import messages as m
+from recado.protocols.session.agent import SERVICE, Agent
+
+_encode = msgspec.json.Encoder().encode
+_FRAME_MESSAGES = 4_096
+
+
+class Application(Protocol):
+    def notified(self, notify: m.Notify) -> None: ...
+
+    def answered(self, ref: Any, answer: words.Answer) -> None: ...
+
+    def told(self, fact: Any) -> None:
+        """Any other fact of the agent."""
+        ...
+
+
+class Driver:
+    """The ears of a line and the hands of an agent."""
+
+    def __init__(self, agent: Agent, line: Line, application: Application, state: StateFile | None) -> None:
+        self.agent, self.line, self.application, self.state = agent, line, application, state
+        self.last_problem = ""
+        self._loop = asyncio.get_running_loop()
+        self._rng = Random()  # noqa: S311  # jitter is no secret
+        self._timers: dict[machine.TimerKey, asyncio.TimerHandle] = {}
+        self._out: list[m.FromAgent] = []
+        self._flushing = False
+
+    def start(self) -> None:
+        self.stimulate(machine.Started((), dict(self.state.values) if self.state else {}))
+
+    def ask(self, request: Any) -> None:
+        """Give the agent a request; an AgentError if it cannot take it."""
+        self.stimulate(machine.Asked(request))
+
+    def stimulate(self, stimulus: machine.Stimulus) -> None:
+        application = self.application
+        for effect in self.agent.handle(stimulus, time.time(), self._rng):
+            if isinstance(effect, machine.Deliver):
+                application.notified(effect.notification)
+            elif isinstance(effect, machine.Report):
+                fact = effect.fact
+                if isinstance(fact, words.Answered):
+                    application.answered(fact.ref, fact.answer)
+                else:
+                    self._fact(fact)
+            elif isinstance(effect, machine.Send):
+                self._send(effect.message)
+            else:
+                self._rare(effect)
+
+    def _fact(self, fact: Any) -> None:
+        if isinstance(fact, words.Dial):
+            self._out.clear()
+            self.line.dial(self)
+            return
+        if isinstance(fact, words.HangUp):
+            self.last_problem = fact.reason
+            self.flush()
+            self.line.hang_up()
+            return
+        self.application.told(fact)
+
+    def _rare(self, effect: machine.Effect) -> None:
+        match effect:
+            case machine.SetTimer(timer, after_seconds):
+                self._cancel(timer)
+                self._timers[timer] = self._loop.call_later(after_seconds, self._fire, timer)
+            case machine.CancelTimer(timer):
+                self._cancel(timer)
+            case machine.Persist(key, value):
+                if self.state is not None:
+                    self.state.put(key, value)
+
+    def _cancel(self, timer: machine.TimerKey) -> None:
+        handle = self._timers.pop(timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _fire(self, timer: machine.TimerKey) -> None:
+        del self._timers[timer]
+        self.stimulate(machine.TimerFired(timer))
+
+    # -- the line's ears
+
+    def up(self) -> None:
+        self.stimulate(machine.LinkUp(SERVICE))
+
+    def down(self, reason: str, code: int = 0) -> None:
+        self.last_problem = reason
+        self._out.clear()
+        if code:
+            self.ask(words.TurnedAway(code, reason))
+        else:
+            self.stimulate(machine.LinkDown(SERVICE))
+
+    def heard(self, frame: bytes) -> None:
+        try:
+            messages = m.from_service(frame)
+        except m.MessageError as error:
+            self.line.hang_up()
+            self.down(f"the service sent something that is no message: {error}")
+            return
+        self.stimulate(machine.Received(SERVICE, messages))
+
+    def reachable(self) -> None:
+        self.ask(words.Reachable())
+
+    # -- sending
+
+    def _send(self, messages: tuple[m.FromAgent, ...]) -> None:
+        self._out.extend(messages)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what is there, now."""
+        self._flushing = False
+        if self._out:
+            out, self._out = self._out, []
+            pack(out, self.line.frame_bytes, self.line.send)
+
+    async def close(self) -> None:
+        self.flush()
+        for timer in list(self._timers):
+            self._cancel(timer)
+        await self.line.close()
+        if self.state is not None:
+            self.state.write()
+
+
+def pack(messages: list[m.FromAgent], frame_bytes: int, send: Callable[[bytes], None]) -> None:
+    """Put messages into frames of bounded size; one that is larger than a frame goes alone."""
+    if len(messages) == 1:
+        send(_encode(messages[0]))
+        return
+    parts: list[bytes] = []
+    size = 0
+    for message in messages:
+        part = _encode(message)
+        if parts and (size + len(part) > frame_bytes or len(parts) >= _FRAME_MESSAGES):
+            send(_frame(parts))
+            parts, size = [], 0
+        parts.append(part)
+        size += len(part) + 1
+    send(_frame(parts))
+
+
+def _frame(parts: list[bytes]) -> bytes:
+    return parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"

@@ -1,0 +1,129 @@
+"""A subscription in the hands of the application: an iterator of notifications, with counts.
+
+It is confirmed by the service when ``await s.ready()`` returns; iterating waits for that by itself. With ``auto_ack`` a
+notification is acknowledged when the loop asks for the next one, so one that the body failed on comes again; leaving
+``async with`` without an exception acknowledges the last one, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from recado.client.notification import Notification
+from recado.protocols.session.messages import Notify
+
+if TYPE_CHECKING:
+    from recado.client.client import Client
+
+
+class Subscription:
+    """``pending`` notifications are here and not taken; ``delivered`` were acknowledged by the application."""
+
+    def __init__(
+        self, client: Client, id: str, *, durable: bool, auto_ack: bool, confirmed: asyncio.Future[Any]
+    ) -> None:
+        self.id = id
+        self.durable = durable
+        self.delivered = 0
+        self.cancelled = ""
+        self._client = client
+        self._auto = auto_ack
+        self._confirmed = confirmed
+        self._queue: deque[Notify] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._in_hand: int | None = None
+        self._end: Exception | None = None
+        self._ended = False
+
+    @property
+    def pending(self) -> int:
+        return len(self._queue)
+
+    async def ready(self) -> Subscription:
+        """Wait until the service holds the subscription; raises what it said if it does not want to."""
+        await asyncio.shield(self._confirmed)
+        return self
+
+    # -- for the client
+
+    def put(self, notify: Notify) -> None:
+        self._queue.append(notify)
+        self._wake()
+
+    def end(self, error: Exception | None = None) -> None:
+        """No more will come: what is here can still be taken."""
+        if not self._ended:
+            self._ended, self._end = True, error
+            self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # -- for the application
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Notification:
+        if self._in_hand is not None:
+            self.finish()
+        if not self._queue:
+            await self.wait()
+        notify = self._queue.popleft()
+        if self._auto:
+            self._in_hand = notify.nid
+        return Notification(notify, self._took)
+
+    def take(self, most: int = 1_024) -> list[Notification]:
+        """What is here already, without waiting; to be acknowledged one by one."""
+        return [Notification(self._queue.popleft(), self._took) for _ in range(min(most, len(self._queue)))]
+
+    async def wait(self) -> None:
+        """Wait until there is something to take; StopAsyncIteration if nothing will come."""
+        if not self._confirmed.done():
+            await self.ready()
+        while not self._queue:
+            if self._confirmed.done() and not self._confirmed.cancelled() and (error := self._confirmed.exception()):
+                raise error
+            if self._ended:
+                if self._end is not None:
+                    raise self._end
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def finish(self) -> None:
+        """Acknowledge the notification in hand, if there is one."""
+        nid, self._in_hand = self._in_hand, None
+        if nid is not None:
+            self._took(nid)
+
+    def _took(self, nid: int) -> None:
+        if self._client.took(nid):
+            self.delivered += 1
+        if nid == self._in_hand:
+            self._in_hand = None
+
+    async def cancel(self) -> None:
+        """End the subscription at the service."""
+        await self._client.cancel(self.id)
+
+    async def renew(self, ttl: float | None = None) -> str:
+        """Until when it is granted now."""
+        return await self._client.renew(self.id, ttl=ttl)
+
+    async def __aenter__(self) -> Subscription:
+        return await self.ready()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish()
+        if not self.durable and not self._ended:
+            await self.cancel()

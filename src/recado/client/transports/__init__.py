@@ -1,0 +1,1 @@
+"""The lines of the client: WebSocket, and SIP with RUDP."""

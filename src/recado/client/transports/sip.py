@@ -1,0 +1,294 @@
+"""A line over SIP and RUDP: REGISTER, INVITE, data; and the hand-over when the device's address changes.
+
+The first ``dial`` registers and invites the broker; a later one updates the session that is there (re-INVITE, also at
+the same address), or opens another if the service has forgotten it (the mobility document, 3.3 and 3.4). RUDP's failure
+to send is what tells that the connection is lost. A change of address is no loss: both sockets are bound anew, what was
+in flight is sent again from there at once, and the session is updated while the agent knows nothing of it.
+
+The SIP session says who the device is and RUDP confirms what arrives, so the agent neither greets nor acknowledges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+from recado.client.line import Ears
+from recado.client.urls import SipTarget, Target
+from recado.datagrams import RudpEndpoint, RudpLink
+from recado.datagrams.sip import Endpoint, open_endpoint
+from recado.datagrams.sip_addresses import ADDRESS_POLL_SECONDS, local_address_towards, watch_address
+from recado.protocols.rudp import QueueFull, Unreachable, profile
+from recado.protocols.sip import events
+from recado.protocols.sip.address import Address
+from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.digest import Credentials
+from recado.protocols.sip.errors import SipError
+from recado.protocols.sip.limits import LAB, SipTimers
+from recado.protocols.sip.monitor import Change, LinkLost, Moved
+from recado.protocols.sip.sdp import Media
+from recado.protocols.sip.settings import AgentSettings
+
+_NOT_LET_IN = (401, 403, 407)
+_GOODBYE_SECONDS = 2.0
+
+
+class SipLine:
+    """``host`` is the local address to use; "" asks the system which one leads to the registrar."""
+
+    greets = False
+    frame_bytes = 32 * 1024
+
+    def __init__(self, target: Target, device: str, *, poll_seconds: float = ADDRESS_POLL_SECONDS) -> None:
+        assert target.sip is not None
+        self._sip: SipTarget = target.sip
+        self._user, self._password, self._device = target.user, target.token, device
+        self._poll_seconds = poll_seconds
+        self.host = target.sip.host
+        self._home = Address(self._sip.transport, *self._sip.registrar)
+        self._endpoint: Endpoint[UserAgent] | None = None
+        self._rudp: RudpEndpoint | None = None
+        self._link: RudpLink | None = None
+        self._ears: Ears | None = None
+        self._call = ""
+        self._connection = 0
+        self._registered = self._inviting = self._dialling = self._up = False
+        self._over: deque[bytes] = deque()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._quiet = asyncio.Event()
+        self.handovers = 0
+
+    # -- for the driver
+
+    def dial(self, ears: Ears) -> None:
+        self._ears, self._dialling, self._up = ears, True, False
+        if self._endpoint is None:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._open()))
+        else:
+            self._reach()
+
+    def send(self, frame: bytes) -> None:
+        self._over.append(frame)
+        self._post()
+
+    def hang_up(self) -> None:
+        """End the session; the next dial opens another."""
+        self._dialling = self._up = False
+        self._forget_link()
+        call, self._call = self._call, ""
+        if call and self._endpoint is not None:
+            with suppress(SipError):
+                self._endpoint.do(self._endpoint.core.bye, call)
+
+    async def close(self) -> None:
+        if self._link is not None and not self._link.failed:
+            with suppress(TimeoutError, Unreachable):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await self._link.ping()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._ears = None
+        self.hang_up()
+        if self._endpoint is not None:
+            await self._say_goodbye(self._endpoint)
+        if self._rudp is not None:
+            self._rudp.close()
+
+    async def _say_goodbye(self, endpoint: Endpoint[UserAgent]) -> None:
+        if self._registered:
+            with suppress(SipError, TimeoutError):
+                endpoint.do(endpoint.core.unregister)
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await self._quiet.wait()
+        await endpoint.close()
+
+    # -- opening
+
+    def _probe(self) -> str | None:
+        return self.host or local_address_towards(self._home)
+
+    async def _open(self) -> None:
+        try:
+            await self._bind()
+        except (OSError, SipError, Unreachable) as error:
+            self._down(f"SIP cannot be used here: {error}")
+
+    async def _bind(self) -> None:
+        host = self._probe()
+        if host is None:
+            self._down(f"there is no way to the registrar {self._home}")
+            return
+        self._rudp = RudpEndpoint((host, 0), profile(self._sip.profile))
+        self._connection = self._rudp.new_conn_id()
+        settings = self._settings()
+        local = Address(self._home.transport, host, 0)
+        self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound), local, self._told)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._watch(host)))
+        self._endpoint.do(self._endpoint.core.register)
+
+    def _settings(self) -> AgentSettings:
+        return AgentSettings(
+            user=f"sip:{self._user}@{self._sip.domain}",
+            device=self._device,
+            home=self._home,
+            credentials=Credentials(self._user, self._password) if self._password else None,
+            timers=LAB if self._sip.profile == "lab" else SipTimers(t1=self._sip.t1),
+        )
+
+    def _media(self) -> Media:
+        assert self._rudp is not None
+        host, port = self._rudp.address[:2]
+        return Media(host=host, port=port, connection=self._connection, device=self._device)
+
+    def _reach(self) -> None:
+        """Update the session if there is one; open one if there is none and the registrar knows us."""
+        endpoint = self._endpoint
+        if endpoint is None:
+            return
+        try:
+            if self._call:
+                endpoint.do(endpoint.core.reinvite, self._call, self._media())
+            elif self._registered and not self._inviting:
+                self._inviting = True
+                endpoint.do(endpoint.core.invite, self._sip.broker, self._media())
+            elif not self._registered:
+                endpoint.do(endpoint.core.register)
+        except SipError as error:
+            self._down(str(error))
+
+    # -- what SIP tells
+
+    def _told(self, event: events.Event) -> None:
+        match event:
+            case events.Registered():
+                self._registered = True
+                if self._dialling and not self._call:
+                    self._reach()
+            case events.RegistrationFailed(status, reason, _):
+                self._registered = False
+                if self._dialling:  # a session that is up does without a registrar
+                    self._down(f"the registrar refused {self._user}: {status} {reason}", _code(status))
+            case events.Unregistered():
+                self._quiet.set()
+            case events.Established(call, _, remote):
+                self._inviting, self._call = False, call
+                if self._dialling:
+                    self._connect(remote.media)
+                else:
+                    self.hang_up()  # it was given up meanwhile
+            case events.Updated(call, _, remote) if call == self._call:
+                self._updated(remote.media)
+            case events.UpdateFailed(call, status, reason, again) if call == self._call and again is None:
+                self.hang_up()
+                self._down(f"the service refused the update of the session: {status} {reason}")
+            case events.Failed(_, status, reason):
+                self._inviting = False
+                self._down(f"the service cannot be reached by SIP: {status} {reason}", _code(status))
+            case events.Ended(call, reason) if call == self._call:
+                self._ended(reason)
+
+    def _connect(self, media: Media) -> None:
+        assert self._rudp is not None
+        if media.connection is None:
+            self._down("the service named no RUDP connection in its answer")
+            return
+        self._link = self._rudp.open(
+            (media.host, media.port), self._connection, media.connection, self._heard, self._failed
+        )
+        self._greet()
+
+    def _updated(self, media: Media) -> None:
+        if self._link is None:
+            self._connect(media)
+            return
+        self._link.move((media.host, media.port))
+        self._greet()  # also after a hand-over: the service may have given up answers while we were away
+
+    def _greet(self) -> None:
+        """Send first: a relay learns our address from what we send (section 12)."""
+        if self._link is not None:
+            self._tasks.append(asyncio.get_running_loop().create_task(_ping(self._link)))
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._dialling, self._up = False, True
+        if self._ears is not None:
+            self._ears.up()
+
+    def _ended(self, reason: str) -> None:
+        self._call = ""
+        self._forget_link()
+        if self._dialling:
+            self._reach()  # it had forgotten us: open another session
+        else:
+            self._down(f"the session was ended: {reason}")
+
+    # -- data
+
+    def _heard(self, message: bytes) -> None:
+        if self._ears is not None:
+            self._ears.heard(message)
+
+    def _failed(self, error: Unreachable) -> None:
+        self._over.clear()
+        self._down(str(error))
+
+    def _post(self) -> None:
+        link = self._link
+        if link is None or not self._up:
+            self._over.clear()
+            return
+        try:
+            while self._over:
+                link.post(self._over[0], self._more)
+                self._over.popleft()
+        except QueueFull:
+            pass  # an acknowledgement makes room, and comes back here
+        except Unreachable:
+            self._over.clear()
+
+    def _more(self, error: Unreachable | None) -> None:
+        if error is None and self._over:
+            self._post()
+
+    def _forget_link(self) -> None:
+        self._over.clear()
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+            if self._rudp is not None:
+                self._connection = self._rudp.new_conn_id()
+
+    def _down(self, reason: str, code: int = 0) -> None:
+        """Tell the agent, once; its answer may be another dial."""
+        told = self._dialling or self._up
+        self._dialling = self._up = False
+        if told and self._ears is not None:
+            self._ears.down(reason, code)
+
+    # -- hand-over
+
+    async def _watch(self, bound: str) -> None:
+        await watch_address(bound, self._probe, self._changed, poll_seconds=self._poll_seconds)
+
+    async def _changed(self, change: Change) -> None:
+        if isinstance(change, LinkLost) or self._endpoint is None or self._rudp is None:
+            return
+        if isinstance(change, Moved):
+            self.handovers += 1
+            self._rudp.rebind((change.host, 0))
+            await self._endpoint.rebind(change.host)
+        if self._call:
+            self._reach()
+        if self._ears is not None and not self._up:
+            self._ears.reachable()
+
+
+async def _ping(link: RudpLink) -> None:
+    with suppress(Unreachable, QueueFull):
+        await link.ping()
+
+
+def _code(status: int) -> int:
+    """403 ends the agent's attempts; anything else may be otherwise in a moment."""
+    return 403 if status in _NOT_LET_IN else 0
