@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from recado.cli.app import main
@@ -78,8 +79,8 @@ def test_nodes_are_drawn_as_far_apart_as_they_are():
     assert places(NET_16) == places(NET_16)
 
 
-def test_there_is_no_other_experiment():
-    assert NAMES == ("trees",)
+def test_an_experiment_is_found_by_its_name():
+    assert [load(name).name for name in NAMES] == list(NAMES)
     with pytest.raises(ExperimentError, match="there is no experiment 'tree'; there are: trees"):
         load("tree")
 
@@ -169,13 +170,9 @@ def test_a_report_needs_runs(tmp_path, capsys):
 
 def test_list(capsys):
     assert main(["experiment", "list"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["name"] == "trees"
-    assert found["values"] > 100
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["name"] for line in found] == list(NAMES)
+    assert found[0]["values"] > 100
 
 
-class _WithoutSweeps:
-    name, sweeps, studies = "trees", (), EXPERIMENT.studies
-
-
-EXPERIMENT_WITHOUT_SWEEPS = _WithoutSweeps()
+EXPERIMENT_WITHOUT_SWEEPS = msgspec.structs.replace(EXPERIMENT, sweeps=())

@@ -86,6 +86,7 @@ def test_spark_connect(tmp_path):
     assert found == dict.fromkeys(["mapped", "shipped"], expected())
 
 
+@pytest.mark.long  # local-cluster above is the same master, workers and executors, with the first two in the driver
 @pytest.mark.timeout(300)
 def test_a_standalone_cluster(tmp_path):
     port, worker_port = free_port(), free_port()

@@ -87,7 +87,7 @@ def run_with_kills(tmp_path, kills, files, rows):
 
 @pytest.mark.timeout(600)
 def test_a_few_kills(tmp_path):
-    run_with_kills(tmp_path, kills=3, files=12, rows=200)
+    run_with_kills(tmp_path, kills=2, files=6, rows=100)
 
 
 @pytest.mark.long

@@ -137,7 +137,8 @@ def test_bad_rows_are_kept_with_their_reason_or_end_the_job(spark, texts, sample
 
 def test_one_event_may_match_very_many(spark, tmp_path):
     subscription_set = SubscriptionSet(tmp_path)
-    subscription_set.publish(Subscription(f"s{n}", parse("x > 0")) for n in range(70_000))
+    positive = parse("x > 0")
+    subscription_set.publish(Subscription(f"s{n}", positive) for n in range(70_000))
     frame = spark.createDataFrame([("e", 1)], "id string, x int")
     found = match(frame, subscription_set)
     assert found.count() == 70_000

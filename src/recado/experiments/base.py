@@ -20,7 +20,7 @@ from recado.sim.runs.results import Row
 from recado.sim.runs.scenario import Scenario, parse_scenario
 from recado.sim.runs.setting import Setting
 
-NAMES = ("trees",)
+NAMES = ("trees", "semantics", "mobility")
 QUICK_NODES = 25
 QUICK_OPERATIONS = 16
 LARGE_NODES = 500
@@ -55,6 +55,10 @@ class Experiment(msgspec.Struct, frozen=True):
     measure: Callable[[Results], dict[str, float | str]]
     tables: Callable[[Results], Sequence[tuple[str, Table]]]
     figures: tuple[Figure, ...]
+    rooms: tuple[str, ...] = ()
+    """Rooms of the package, beside those of the simulator, whose code decides what studies answer."""
+    inputs: Callable[[], str] = str
+    """A fingerprint of what the studies' answers depend on beside the code, such as a lexicon of the user's."""
 
     def folder(self) -> Traversable:
         return files("recado.experiments") / self.name

@@ -6,6 +6,9 @@ the document prints them or they were derived from its algorithms.
 
 Where the outcome is known to differ, ``expect`` says so and ``reason`` tells why. A reason belongs to that outcome
 alone: it is shown if the verdict is the expected one; any other verdict is flagged as a surprise.
+
+A **point** is a row of a published table that was measured on data, or on a machine, which nobody else has. What is
+measured here stands beside it and is judged by the tolerances of its columns, but neither outcome is a surprise.
 """
 
 from __future__ import annotations
@@ -65,28 +68,59 @@ class Claim(Line, frozen=True, kw_only=True):
     checks: tuple[Check, ...]
 
 
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a column of published tables holds, and how near is near: a distance, or a share of the published number."""
+
+    what: str
+    tolerance: float = 0.0
+    share: float = 0.0
+
+
+class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of a published table; the measurement of a column is named ``measure.column``."""
+
+    id: str
+    place: str
+    what: str
+    published: dict[str, float]
+    measure: str
+    printed: bool = True
+    quick: bool = True
+
+
 class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     document: str
     values: tuple[Value, ...]
     claims: tuple[Claim, ...]
+    columns: dict[str, Column] = {}
+    rows: tuple[Point, ...] = ()
+
+    @property
+    def lines(self) -> tuple[AnyLine, ...]:
+        return (*self.values, *self.rows, *self.claims)
+
+
+AnyLine: TypeAlias = Value | Claim | Point
 
 
 class Judged(msgspec.Struct, frozen=True):
     """A line with its verdict. ``shown`` is what was measured, one text for each check."""
 
-    line: Value | Claim
+    line: AnyLine
     verdict: Verdict
     shown: tuple[str, ...]
     passed: tuple[bool | None, ...]
 
     @property
     def surprising(self) -> bool:
-        return self.verdict not in ("not measured", self.line.expect)
+        return not isinstance(self.line, Point) and self.verdict not in ("not measured", self.line.expect)
 
     @property
     def reason(self) -> str:
         """The reason that was written for this outcome."""
-        return "" if self.surprising or self.verdict == "not measured" else self.line.reason
+        if isinstance(self.line, Point) or self.surprising or self.verdict == "not measured":
+            return ""
+        return self.line.reason
 
 
 def read_expected(text: str, source: str) -> Expected:
@@ -95,21 +129,37 @@ def read_expected(text: str, source: str) -> Expected:
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ExperimentError(f"{source}: {error}") from None
     seen: set[str] = set()
-    for line in (*expected.values, *expected.claims):
+    for line in expected.lines:
         if line.id in seen:
             raise ExperimentError(f"{source}: two lines have the id {line.id!r}")
-        if line.expect == "differs" and not line.reason:
+        if isinstance(line, Point):
+            _known_columns(line, expected.columns, source)
+        elif line.expect == "differs" and not line.reason:
             raise ExperimentError(f"{source}: {line.id} is expected to differ, and no reason says why")
         seen.add(line.id)
     return expected
 
 
-def judge(line: Value | Claim, measured: Measured, quick: bool = False) -> Judged:
+def _known_columns(row: Point, columns: Mapping[str, Column], source: str) -> None:
+    for name in row.published:
+        if name not in columns:
+            raise ExperimentError(f"{source}: {row.id} has a column {name!r}, which is not in the table of columns")
+
+
+def judge(
+    line: AnyLine, measured: Measured, quick: bool = False, columns: Mapping[str, Column] | None = None
+) -> Judged:
+    """``columns`` is needed for rows of tables only."""
     if quick and not line.quick:
         measured = {}
-    if isinstance(line, Value):
+    passed: list[bool | None]
+    if isinstance(line, Point):
+        found_in = {name: measured.get(f"{line.measure}.{name}") for name in line.published}
+        passed = [_near(number, found_in[name], (columns or {})[name]) for name, number in line.published.items()]
+        shown = [show(found_in[name]) for name in line.published]
+    elif isinstance(line, Value):
         found = measured.get(line.measure)
-        passed: list[bool | None] = [None if found is None else _equal(line, found)]
+        passed = [None if found is None else _equal(line, found)]
         shown = [show(found)]
     else:
         passed = [_check(check, measured) for check in line.checks]
@@ -120,6 +170,12 @@ def judge(line: Value | Claim, measured: Measured, quick: bool = False) -> Judge
     elif not all(passed):
         verdict = "differs"
     return Judged(line, verdict, tuple(shown), tuple(passed))
+
+
+def _near(published: float, found: float | str | None, column: Column) -> bool | None:
+    if not isinstance(found, (int, float)):
+        return None
+    return abs(published - found) <= max(column.tolerance, column.share * abs(published))
 
 
 def _equal(value: Value, found: float | str) -> bool:

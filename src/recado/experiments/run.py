@@ -102,7 +102,7 @@ def _place(out: Path, study: str) -> Path:
 
 def _code(experiment: Experiment) -> str:
     """A fingerprint of all that a study's answers depend on."""
-    return code_digest(f"experiments/{experiment.name}")
+    return f"{code_digest(f'experiments/{experiment.name}', *experiment.rooms)} {experiment.inputs()}".strip()
 
 
 def _keep(path: Path, answers: Answers) -> None:

@@ -15,9 +15,10 @@ from recado.filters.normal import filter_key
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.report import hot_attributes, redundancy, run_report
+from recado.pipeline.report import hot_attributes, redundancy, run, run_report
 from recado.pipeline.report.digest import digest, rejected
 from recado.pipeline.report.happened import heads, presence
+from recado.pipeline.report.write import write_report
 
 SUBSCRIPTIONS = [
     ("a1", "Stock == 'PETR4' and Price < 25", "Quote"),
@@ -223,11 +224,19 @@ def test_a_sample_is_close_and_says_so(spark, monkeypatch):
     assert 2 <= whole["depth"] <= 20
 
 
-def test_an_empty_set(spark, tmp_path):
+def test_an_empty_set_and_a_folder_that_cannot_be_written(spark, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(run, "write_report", lambda *given: made.append(given) or write_report(*given))
     frame = spark.createDataFrame([], "id string, filter string")
-    summary = run_report(spark, frame, None, None, tmp_path)
+    summary = run_report(spark, frame, None, None, tmp_path / "report")
     assert (summary["subscriptions"], summary["filters"], summary["covered"]["share"]) == (0, 0, 0)
-    assert "0 subscriptions" in (tmp_path / "index.html").read_text()
+    assert "0 subscriptions" in (tmp_path / "report" / "index.html").read_text()
+
+    # Written again from what was computed, since computing takes Spark seconds and cannot fail for this reason.
+    ((tables, bare, _),) = made
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineError, match="the report cannot be written to"):
+        write_report(tables, bare, tmp_path / "file")
 
 
 def test_events_in_columns_are_counted_alike(spark):
@@ -274,10 +283,3 @@ def test_columns_that_are_not_there(spark, tmp_path):
     good = spark.createDataFrame([("1",)], "id string")
     with pytest.raises(PipelineError, match="notifications need a column 'event_id'; there are: name"):
         run_report(spark, good, None, frame, tmp_path)
-
-
-def test_a_folder_that_cannot_be_written(spark, tmp_path):
-    (tmp_path / "file").touch()
-    frame = spark.createDataFrame([], "id string")
-    with pytest.raises(PipelineError, match="the report cannot be written to"):
-        run_report(spark, frame, None, None, tmp_path / "file")

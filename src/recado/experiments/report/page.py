@@ -6,14 +6,26 @@ differences, come from ``expected.toml``. The same code and the same runs give t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from recado import __version__
 from recado.experiments.base import Experiment, Results
-from recado.experiments.expected import Claim, ExperimentError, Judged, Measured, Value, condition, judge, show
+from recado.experiments.expected import (
+    AnyLine,
+    Claim,
+    Column,
+    ExperimentError,
+    Judged,
+    Measured,
+    Point,
+    Value,
+    condition,
+    judge,
+    show,
+)
 from recado.experiments.report.blocks import Block, Code, Heading, Image, Table, Text, to_html, to_markdown
 from recado.sim.runs.journal import code_digest
 
@@ -36,14 +48,14 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
     folder.mkdir(parents=True, exist_ok=True)
     expected = experiment.expected()
     measured = experiment.measure(results)
-    lines: tuple[Value | Claim, ...] = (*expected.values, *expected.claims)
-    judged = tuple(judge(line, measured, results.quick) for line in lines)
+    judged = tuple(judge(line, measured, results.quick, expected.columns) for line in expected.lines)
     blocks = [
         Heading(experiment.title, 1),
         Text(experiment.introduction),
         *_how(experiment, results),
         *_summary(judged),
         *_values(judged),
+        *_rows(judged, expected.columns),
         *_claims(judged, measured),
         *_tables(experiment, results),
         *_figures(experiment, results, folder),
@@ -54,17 +66,20 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
 
 
 def _how(experiment: Experiment, results: Results) -> list[Block]:
-    count = sum(map(len, results.rows.values()))
-    steps = sum(int(row["steps"]) for rows in results.rows.values() for row in rows)
-    made = f"Recado {__version__} (code {code_digest()}): {count:,} runs of {steps:,} events in all, "
+    made = f"Recado {__version__} (code {code_digest()}): "
+    if results.rows:
+        count = sum(map(len, results.rows.values()))
+        steps = sum(int(row["steps"]) for rows in results.rows.values() for row in rows)
+        made += f"{count:,} runs of {steps:,} events in all, "
     made += f"{len(results.studies)} studies."
     return [Code(f"recado experiment run {experiment.name}{' --quick' if results.quick else ''}"), Text(made)]
 
 
 def _summary(judged: Sequence[Judged]) -> list[Block]:
     """How many lines of each sort hold; and all that came out otherwise than expected, if anything did."""
-    sorts: tuple[tuple[str, type[Value | Claim], bool], ...] = (
+    sorts: tuple[tuple[str, type[AnyLine], bool], ...] = (
         ("printed values", Value, True),
+        ("rows of printed tables", Point, True),
         ("derived values", Value, False),
         ("printed claims", Claim, True),
         ("derived claims", Claim, False),
@@ -102,6 +117,28 @@ def _value_row(one: Judged) -> tuple[str, ...]:
 def _reasons(chosen: Sequence[Judged]) -> list[Block]:
     blocks = [Text(f"{one.line.id}: {one.reason}") for one in chosen if one.reason]
     return [*blocks, *(Text(f"{one.line.id}: unexpected, and not explained.") for one in chosen if one.surprising)]
+
+
+def _rows(judged: Sequence[Judged], columns: Mapping[str, Column]) -> list[Block]:
+    """Rows of printed tables, those with the same columns together; published and measured side by side."""
+    groups: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for one in judged:
+        if isinstance(one.line, Point):
+            cells = [
+                cell for pair in zip(map(show, one.line.published.values()), one.shown, strict=True) for cell in pair
+            ]
+            row = (one.line.id, one.line.what, *cells, one.verdict)
+            groups.setdefault(tuple(one.line.published), []).append(row)
+    blocks: list[Block] = [Heading("Rows of the document's tables, published and measured")] if groups else []
+    for names, rows in groups.items():
+        near = "; ".join(f"{name}: {columns[name].what}, near is {_nearness(columns[name])}" for name in names)
+        heads = ("id", "what", *(head for name in names for head in (name, f"{name} here")), "verdict")
+        blocks += [Text(f"{near}."), Table(heads, tuple(rows), tuple(range(2, 2 + 2 * len(names))))]
+    return blocks
+
+
+def _nearness(column: Column) -> str:
+    return f"± {show(100 * column.share)} %" if column.share else f"± {show(column.tolerance)}"
 
 
 def _claims(judged: Sequence[Judged], measured: Measured) -> list[Block]:
