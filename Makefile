@@ -19,7 +19,7 @@ SETUP := pyproject.toml constraints.txt
 .PHONY: help demo test test-all check format bench lock clean
 
 help:
-	@echo "make demo      match the sample that Recado ships, then 100,000 subscriptions on Spark"
+	@echo "make demo      match a sample, run a service with a subscriber who moves, then Spark on its log"
 	@echo "make test      format check, lint, types, import layers, tests with branch coverage"
 	@echo "make test-all  the same with the long tests, bounds checks in kernels, and fuzzing (hours)"
 	@echo "make format    format the code and fix what can be fixed"

@@ -20,8 +20,8 @@ def config(folder: Path, **sections) -> Config:
 
 
 @asynccontextmanager
-async def serving(folder: Path, **sections):
-    async with asyncio.timeout(60), Server.start(config(folder, **sections)) as server:
+async def serving(folder: Path, seconds=60, **sections):
+    async with asyncio.timeout(seconds), Server.start(config(folder, **sections)) as server:
         await server.engine.when_loaded()
         yield server
 

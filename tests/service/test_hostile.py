@@ -6,6 +6,7 @@ import os
 import random
 import zlib
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -337,6 +338,34 @@ def test_random_bytes_never_break_it(tmp_path, caplog):
     caplog.set_level(logging.ERROR)
     run(check())
     assert not caplog.records
+
+
+@pytest.mark.long
+def test_malformed_beginnings_leave_no_memory_behind(tmp_path):
+    """R33: of every kind, many times; what the process holds grows by less than 5 MB."""
+    beginnings = [sent for sent, _ in NO_HTTP if len(sent) < 1_000]
+
+    async def check():
+        async with serving(tmp_path, seconds=1_800, sessions={"hello_seconds": 1}) as server:
+
+            async def some(count):
+                for number in range(count):
+                    await said(server, beginnings[number % len(beginnings)])
+                    sent, _ = BEFORE_HELLO[number % len(BEFORE_HELLO)]
+                    await said(server, sent, upgrade=True)
+                await until(lambda: server.doors.connections == 0)
+
+            await asyncio.gather(*(some(50) for _ in range(10)))
+            before = _resident()
+            await asyncio.gather(*(some(300) for _ in range(10)))
+            assert _resident() - before < 5_000_000
+            await is_well(server)
+
+    run(check())
+
+
+def _resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 # -- slow and greedy ---------------------------------------------------------------------------------------------------

@@ -284,6 +284,7 @@ def test_a_backup_of_a_running_service_can_be_served(tmp_path):
             mode = (data / "control.sock").stat().st_mode
             assert stat.S_IMODE(mode) == 0o600
             assert await asyncio.to_thread(ask, data, Request(str(tmp_path / "copy" / "data")))
+            assert stat.S_IMODE((tmp_path / "copy" / "data").stat().st_mode) == 0o700
             with pytest.raises(ControlError, match="not empty"):
                 await asyncio.to_thread(ask, data, Request(str(tmp_path / "copy" / "data")))
         assert not ask(data, Request("x"))

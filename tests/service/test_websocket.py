@@ -46,6 +46,23 @@ def test_a_whole_session(tmp_path):
     run(check())
 
 
+def test_requests_take_effect_in_the_order_in_which_they_were_sent(tmp_path):
+    async def check():
+        async with serving(tmp_path) as server, agent(server) as ana:
+            frame = []
+            for number in range(0, 60, 3):
+                frame += [
+                    m.Subscribe(number, raw({"id": f"s-{number}", "filter": "n > 1"})),
+                    m.Unsubscribe(number + 1, f"s-{number}"),
+                    m.QuerySubs(number + 2),
+                ]
+            await ana.send(*frame)
+            for _ in range(20):
+                assert (await ana.next(m.Subs)).subs == ()
+
+    run(check())
+
+
 def test_what_was_not_acknowledged_comes_again_with_the_same_number(tmp_path):
     async def check():
         async with serving(tmp_path) as server:
@@ -285,7 +302,7 @@ def test_failures_that_nobody_foresaw_are_answered(tmp_path, caplog):
 
 def test_what_waits_becomes_few_frames_in_order():
     frames, turns = [], []
-    out = Outgoing(frames.append, turns.append)
+    out = Outgoing(lambda batch: frames.append(batch.payload), turns.append)
     out.put([b"1", b"2"])
     out.put_notifications([Notified(7, "s", b"{}", "now", False)])
     out.put_first(b"0")
@@ -301,7 +318,7 @@ def test_what_waits_becomes_few_frames_in_order():
 
 def test_a_full_socket_stops_frames_and_large_ones_are_cut():
     frames = []
-    out = Outgoing(frames.append, lambda call: call())
+    out = Outgoing(lambda batch: frames.append(batch.payload), lambda call: call())
     out.pause()
     big = b'"' + b"x" * (FRAME_BYTES // 2) + b'"'
     out.put([big] * 5)

@@ -39,6 +39,7 @@ def serve(
     data: Path | None = None,
     host: str | None = None,
     port: int | None = None,
+    sip: str | None = None,
     print_config: bool = False,
     check_config: Path | None = None,
 ) -> int:
@@ -56,6 +57,8 @@ def serve(
         The address to listen on.
     port
         The port of HTTP and WebSocket; 0 lets the system choose.
+    sip
+        The home SIP server as host:port, or embedded to be one: devices may then come by SIP, too.
     print_config
         Print the whole configuration with its meanings, and stop.
     check_config
@@ -67,14 +70,20 @@ def serve(
         settings(check_config)
         write_line(f"{check_config} is right")
         return OK
-    chosen = settings(config, data, host, port)
+    chosen = settings(config, data, host, port, sip)
     if print_config:
         sys.stdout.write(config_text(chosen))
         return OK
     return _serve(chosen, config)
 
 
-def settings(config: Path | None, data: Path | None = None, host: str | None = None, port: int | None = None) -> Config:
+def settings(
+    config: Path | None,
+    data: Path | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    sip: str | None = None,
+) -> Config:
     """The configuration of a file, or the defaults, with what the command line says instead."""
     import msgspec
 
@@ -86,6 +95,8 @@ def settings(config: Path | None, data: Path | None = None, host: str | None = N
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     if changes:
         chosen = msgspec.structs.replace(chosen, http=msgspec.structs.replace(chosen.http, **changes))
+    if sip is not None:
+        chosen = msgspec.structs.replace(chosen, sip=msgspec.structs.replace(chosen.sip, registrar=sip))
     return chosen
 
 
@@ -114,17 +125,20 @@ async def _run(config: Config, path: Path | None) -> None:
 
     async with Server.start(config, (lambda: read_config(path)) if path is not None else None) as server:
         if sys.stdout.isatty():
-            _welcome(server.url, config)
+            _welcome(server.url, config, server.sip_address)
         else:
             write_line(server.url)
         sys.stdout.flush()
         await server.run()
 
 
-def _welcome(url: str, config: Config) -> None:
+def _welcome(url: str, config: Config, sip: str) -> None:
     write_line(f"Recado serves at {url} and keeps its data in {config.data}")
     if config.access.anonymous:
         write_line("From this machine no token is needed. In other terminals, try:")
         write_line("  recado sub 'Price < 25' --user ana")
         write_line("""  recado pub '{"type": "Tick", "Stock": "PETR4", "Price": 24.9}'""")
+    if sip:
+        domain = config.sip.uri.rpartition("@")[2]
+        write_line(f"By SIP it is {config.sip.uri}; try --url 'recado+sip://ana@{domain};registrar={sip}'")
     write_line(f"Health {url}/readyz   figures {url}/metrics   interface {url}/openapi.json   stop with Ctrl-C")

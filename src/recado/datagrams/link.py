@@ -45,6 +45,9 @@ class RudpLink:
         self._waiting: dict[int, OnDone] = {}
         self._room = asyncio.Event()
         self.closed = False
+        self.source: Address | None = None
+        """Where the last packet of this connection came from; the peer may be elsewhere than it says."""
+        self.on_source: Callable[[Address], None] = lambda source: None  # told when that changes
         self.armed_at: float | None = None
         """When the endpoint will look at this link's timer; it may look earlier than there is something to do."""
 
@@ -55,11 +58,15 @@ class RudpLink:
         handle = self._connection.send(message, self._host.now())
         self._after(handle, on_done)
 
+    def post_ping(self, on_done: OnDone | None = None) -> None:
+        self._check_open()
+        self._after(self._connection.ping(self._host.now()), on_done)
+
     async def send(self, message: bytes) -> None:
         await self._settled(lambda done: self.post(message, done))
 
     async def ping(self) -> None:
-        await self._settled(self._post_ping)
+        await self._settled(self.post_ping)
 
     def move(self, remote_address: Address) -> None:
         self._check_open()
@@ -112,6 +119,9 @@ class RudpLink:
     # -- for the endpoint
 
     def received(self, packet: Packet, source: Address) -> None:
+        if source != self.source:
+            self.source = source
+            self._call(self.on_source, source)
         self._connection.received_packet(packet, source, self._host.now())
         self.flush()
 
@@ -148,10 +158,6 @@ class RudpLink:
     def _check_open(self) -> None:
         if self.closed:
             raise Unreachable(f"the connection to {show(self.remote_address)} was closed; open another")
-
-    def _post_ping(self, on_done: OnDone) -> None:
-        self._check_open()
-        self._after(self._connection.ping(self._host.now()), on_done)
 
     def _after(self, handle: int, on_done: OnDone | None) -> None:
         if on_done is not None:

@@ -80,6 +80,7 @@ async def back_up(doors: Doors, tokens: Path, target: Path) -> None:
     """The engine's files, the dead letters and the tokens, to a new folder."""
     await doors.engine.backup(target)
     try:
+        target.chmod(0o700)  # it holds what the data folder holds
         with closing(sqlite3.connect(target / LETTERS)) as copy:
             doors.letters.copy(copy)
         if tokens.exists():

@@ -51,7 +51,6 @@ COUNTS = {
     "dispatched": "events matched and given to the mailboxes",
     "matched": "notifications generated",
     "notified": "notifications given to connections, repeats included",
-    "repeated": "notifications given to a connection again",
     "acknowledged": "notifications acknowledged",
     "subscribed": "subscriptions accepted",
     "cancelled": "subscriptions cancelled by their owners",
@@ -88,7 +87,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.published = self.published_bytes = self.commits = self.dispatched = 0
-        self.matched = self.notified = self.repeated = self.acknowledged = 0
+        self.matched = self.notified = self.acknowledged = 0
         self.subscribed = self.cancelled = self.expired = 0
         self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
         self.slow_consumers = self.failed_logins = 0

@@ -27,6 +27,7 @@ from recado.service.engine import Engine
 from recado.service.http.identity import is_loopback
 from recado.service.listener import Listener, bind, tls_context
 from recado.service.logs import configure_logs
+from recado.service.sip.door import SipDoor
 from recado.service.tokens import Tokens
 
 _log = logging.getLogger("recado.service")
@@ -40,12 +41,17 @@ class Server:
         self.doors, self.engine, self._listener = doors, doors.engine, listener
         self._reread = reread
         self._control = Control(doors, token_path(doors.config))
-        self.sip_address = ""
+        self._sip: SipDoor | None = None
         self._stop = asyncio.Event()
 
     @property
     def url(self) -> str:
         return self._listener.url
+
+    @property
+    def sip_address(self) -> str:
+        """The registrar that clients use, as host:port; empty without SIP."""
+        return self._sip.address if self._sip is not None else ""
 
     @classmethod
     @asynccontextmanager
@@ -65,7 +71,8 @@ class Server:
             doors = Doors(engine, tokens)
             server = cls(doors, Listener(doors), reread)
             await server._begin(bound)
-            _log.info("the service listens", extra={"url": server.url, "data": config.data})
+            where = {"sip": server.sip_address} if server.sip_address else {}
+            _log.info("the service listens", extra={"url": server.url, "data": config.data, **where})
             yield server
         finally:
             if server is not None:
@@ -77,6 +84,8 @@ class Server:
         await self._control.start()
         self.doors.webhooks.start()
         await self._listener.start(bound)
+        if self.doors.config.sip.registrar:
+            self._sip = await SipDoor.open(self.doors)
 
     async def run(self) -> None:
         """Serve until a signal ends it."""
@@ -113,6 +122,8 @@ class Server:
         _log.info("the service drains")
         await self._control.close()
         self.doors.polls.close()
+        if self._sip is not None:
+            await self._sip.drain(DRAIN_SECONDS)
         await self._listener.drain(DRAIN_SECONDS)
         await self.doors.close()
 

@@ -1,8 +1,9 @@
 """Tokens: 32 random bytes that their holder keeps, of which the service keeps only the SHA-256.
 
 The file has one JSON object a line: ``{"name": "ana's phone", "user": "ana@example.org", "sha256": "…"}`` with the
-other members of a ``Principal`` where they differ from their defaults. It must not be readable by others (mode 0600). A
-line that cannot be read refuses the whole file: to go on without it might let someone in, or out.
+other members of a ``Principal`` where they differ from their defaults, and ``sip`` if it is a SIP password, too. It
+must not be readable by others (mode 0600). A line that cannot be read refuses the whole file: to go on without it might
+let someone in, or out.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from pathlib import Path
 import msgspec
 
 from recado.errors import RecadoError
+from recado.protocols.sip.digest import secret_of
 from recado.service.permissions import EVERYTHING, Principal, check_user
 
 PREFIX = "rcd_"
+SIP_REALM = "recado"
 _LONGEST = 200
 
 
@@ -35,10 +38,11 @@ class TokenLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     subscribe: tuple[str, ...] = EVERYTHING
     deny_publish: tuple[str, ...] = ()
     deny_subscribe: tuple[str, ...] = ()
+    sip: str = ""
 
     def principal(self) -> Principal:
         fields = msgspec.structs.asdict(self)
-        del fields["sha256"]
+        del fields["sha256"], fields["sip"]
         return Principal(**fields)
 
 
@@ -60,6 +64,7 @@ class Tokens:
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = Path(path) if path else None
         self._by_hash: dict[str, Principal] = {}
+        self._by_sip: dict[str, tuple[str, Principal]] = {}
         self.reload()
 
     def __len__(self) -> int:
@@ -68,13 +73,19 @@ class Tokens:
     def reload(self) -> None:
         """Read the file again. If it cannot be used, the tokens stay as they were and a TokenError says why."""
         if self.path is not None:
-            self._by_hash = {line.sha256: line.principal() for line in read_tokens(self.path)}
+            lines = read_tokens(self.path)
+            self._by_hash = {line.sha256: line.principal() for line in lines}
+            self._by_sip = {line.user: (line.sip, line.principal()) for line in lines if line.sip}
 
     def find(self, token: str) -> Principal | None:
         """Who holds this token?"""
         if len(token) > _LONGEST:
             return None
         return self._by_hash.get(hash_token(token))
+
+    def by_sip(self, user: str) -> tuple[str, Principal] | None:
+        """The digest secret of the user's token for SIP, and what its holder may do."""
+        return self._by_sip.get(user)
 
 
 def read_tokens(path: Path) -> list[TokenLine]:
@@ -100,13 +111,20 @@ def _line(text: bytes, number: int, path: Path) -> TokenLine:
     return line
 
 
-def add_token(path: Path, name: str, user: str, **rights: object) -> str:
-    """Make a token for a user and add it to the file; the token itself is nowhere but in the answer."""
+def add_token(path: Path, name: str, user: str, *, sip: bool = False, **rights: object) -> str:
+    """Make a token for a user and add it to the file; the token itself is nowhere but in the answer.
+
+    With ``sip`` it is a SIP password, too. Digest authentication needs a secret on both sides, so the file then holds
+    what suffices to log in by SIP; a user has at most one such token.
+    """
     lines = read_tokens(path) if path.exists() else []
     if any(line.name == name for line in lines):
         raise TokenError(f"there is a token with the name {name!r} already; revoke it first, or choose another name")
+    if sip and any(line.sip and line.user == user for line in lines):
+        raise TokenError(f"user {user!r} has a token for SIP already; revoke it first")
     token = make_token()
-    line = TokenLine(name, check_user(user), hash_token(token), **rights)  # type: ignore[arg-type]  # members of a line
+    secret = secret_of("SHA-256", user, SIP_REALM, token) if sip else ""
+    line = TokenLine(name, check_user(user), hash_token(token), sip=secret, **rights)  # type: ignore[arg-type]  # members of a line
     write_tokens(path, [*lines, line])
     return token
 

@@ -72,9 +72,12 @@ def align(
     quiet
         No progress.
     """
-    from recado.semantics.settings import DEFAULT, read_settings
+    from recado.semantics.measures import registry
+    from recado.semantics.settings import DEFAULT, SemanticSettings
 
-    default = (read_settings({"measure": measure}, place="--measure") if measure else None) or DEFAULT
+    if measure:
+        registry.find(measure)  # tells what there is, if it is not there
+    default = SemanticSettings(measure) if measure else DEFAULT
     with session(spark, quiet) as running:
         from recado.pipeline.align import run_align
         from recado.pipeline.meanings import Knowledge

@@ -30,10 +30,10 @@ from recado.errors import RecadoError
 from recado.protocols.session import messages as m
 from recado.service.doors import Doors
 from recado.service.http.identity import Caller
-from recado.service.http.lingering import LINGER_SECONDS, linger
+from recado.service.http.lingering import linger
 from recado.service.http.problems import UnauthenticatedError, status_of, text_of
 from recado.service.permissions import Principal
-from recado.service.websocket.outgoing import Outgoing
+from recado.service.websocket.outgoing import Batch, Outgoing
 from recado.service.websocket.session import Session
 
 PATH = "/v1/session"
@@ -193,9 +193,10 @@ class Connection(asyncio.Protocol):
 
     # -- outgoing ------------------------------------------------------------------------------------------------------
 
-    def _send(self, payload: bytes) -> None:
+    def _send(self, batch: Batch) -> None:
         if self._ws.state is not State.OPEN:
             return
+        payload = batch.payload
         self._ws.send_text(payload)
         self._doors.metrics.frames_out += 1
         self._doors.metrics.bytes_out += len(payload)
@@ -207,10 +208,8 @@ class Connection(asyncio.Protocol):
                 return
             if data:
                 self._transport.write(data)
-                continue
-            self._ended = True
-            if (timer := linger(self._transport)) is not None:
-                self._linger(timer)
+            else:
+                self._end_our_side()
 
     def _pace(self) -> None:
         """Read on, or not: by what is unanswered; close if the answers are not taken."""
@@ -290,13 +289,16 @@ class Connection(asyncio.Protocol):
         if self._ws.state is State.OPEN:
             self._ws.send_close(code or _CODES.get(reason, 1000), reason[:120])
             self._write_protocol()
-        self._linger(self._loop.call_later(LINGER_SECONDS, self._transport.abort))
+        self._end_our_side()
 
-    def _linger(self, timer: asyncio.TimerHandle) -> None:
-        """The last timer of the connection."""
+    def _end_our_side(self) -> None:
+        """Nothing more is written; what still comes is read and dropped until the peer closes, or for a moment."""
+        if self._ended:
+            return
+        self._ended = True
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = timer
+        self._timer = linger(self._transport)
 
     def _finish(self, reason: str) -> None:
         """Give back what the connection held, once."""

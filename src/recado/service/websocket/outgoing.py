@@ -10,20 +10,38 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+import msgspec
+
+from recado.protocols.session.messages import Gap, SubCancelled
 from recado.service.legs import Notified
 
+_encode = msgspec.json.Encoder().encode
 FRAME_BYTES = 256 * 1024
 """A frame is closed when it has this much; one message alone may be larger."""
 FRAME_MESSAGES = 1_000
 
 
-class Outgoing:
-    """Messages in their order. ``send`` takes the payload of a frame; ``later`` runs a call at the end of the turn."""
+class Batch(NamedTuple):
+    """What leaves as one, and what is confirmed when it has arrived: the last nid in it (0: none) and the notices."""
 
-    def __init__(self, send: Callable[[bytes], None], later: Callable[[Callable[[], None]], object]) -> None:
-        self._send, self._later = send, later
-        self._waiting: deque[bytes | Notified] = deque()
+    payload: bytes
+    upto: int
+    notices: list[int]
+
+
+class Outgoing:
+    """Messages in their order. ``send`` takes a frame; ``later`` runs a call at the end of the turn."""
+
+    def __init__(
+        self,
+        send: Callable[[Batch], None],
+        later: Callable[[Callable[[], None]], object],
+        frame_bytes: int = FRAME_BYTES,
+    ) -> None:
+        self._send, self._later, self._frame_bytes = send, later, frame_bytes
+        self._waiting: deque[bytes | Notified | Gap | SubCancelled] = deque()
         self._scheduled = self._paused = False
         self.answer_bytes = 0  # of what waits, notifications apart
         self.flushed: Callable[[], None] = lambda: None  # told when something was sent
@@ -42,6 +60,10 @@ class Outgoing:
 
     def put_notifications(self, notifications: Iterable[Notified]) -> None:
         self._waiting.extend(notifications)
+        self._schedule()
+
+    def put_notices(self, notices: Iterable[Gap | SubCancelled]) -> None:
+        self._waiting.extend(notices)
         self._schedule()
 
     def drop(self, answers: bool = False) -> None:
@@ -73,15 +95,20 @@ class Outgoing:
             self._send(self._frame())
         self.flushed()
 
-    def _frame(self) -> bytes:
+    def _frame(self) -> Batch:
         parts: list[bytes] = []
-        size = 0
-        while self._waiting and size < FRAME_BYTES and len(parts) < FRAME_MESSAGES:
+        notices: list[int] = []
+        size = upto = 0
+        while self._waiting and size < self._frame_bytes and len(parts) < FRAME_MESSAGES:
             message = self._waiting.popleft()
             if isinstance(message, bytes):
                 self.answer_bytes -= len(message)
-            else:
+            elif isinstance(message, Notified):
+                upto = message.nid
                 message = message.message()
+            else:
+                notices.append(message.notice)
+                message = _encode(message)
             parts.append(message)
             size += len(message)
-        return parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
+        return Batch(parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]", upto, notices)

@@ -1,7 +1,7 @@
 """The session on one WebSocket after HELLO: its messages in, the engine's answers and notifications out.
 
 This is the leg that the engine sees. Publications of one frame go to the engine together and are answered when they are
-on stable storage; other requests run side by side, begun in the order of their arrival. Whatever is not yet answered is
+on stable storage; SUBSCRIBEs run side by side, and other requests in their turn. Whatever is not yet answered is
 counted, and a connection with too much of it is not read until there is less: the sender feels that through TCP.
 """
 
@@ -49,6 +49,7 @@ class Session:
         self._out, self._end = out, end
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._replays: dict[asyncio.Task[None], None] = {}
+        self._barrier: asyncio.Task[None] | None = None  # the last request that others wait for
         self._room: asyncio.Future[None] | None = None
         self._prefix, self._published = uuid4().hex, 0  # of ids for events that have none
         self.waiting_bytes = 0  # of publications that are not answered
@@ -66,7 +67,7 @@ class Session:
         self._out.put_notifications(notifications)
 
     def notice(self, notices: Sequence[m.Gap | m.SubCancelled]) -> None:
-        self.say(notices)
+        self._out.put_notices(notices)
 
     def say(self, messages: Sequence[m.FromService]) -> None:
         self._out.put([_encode(message) for message in messages])
@@ -114,7 +115,25 @@ class Session:
             case m.Publish():
                 self._publish([message])
             case m.Subscribe(req) | m.Unsubscribe(req) | m.Renew(req) | m.QuerySubs(req) | m.DiscardSubs(req):
-                self._start(req, self._request(message))
+                task = self._start(req, self._request_in_turn(message, self._before(message)))
+                if not isinstance(message, m.Subscribe):
+                    self._barrier = task
+
+    def _before(self, message: m.FromAgent) -> list[asyncio.Task[None]]:
+        """The requests that come first: SUBSCRIBEs go side by side, anything else waits for all, and they for it."""
+        earlier = [task for task in self._tasks if task not in self._replays]
+        if isinstance(message, m.Subscribe):
+            return [task for task in earlier if task is self._barrier]
+        return earlier
+
+    async def _request_in_turn(
+        self,
+        message: m.Subscribe | m.Unsubscribe | m.Renew | m.QuerySubs | m.DiscardSubs,
+        before: list[asyncio.Task[None]],
+    ) -> m.FromService:
+        if before:
+            await asyncio.wait(before)
+        return await self._request(message)
 
     async def _request(
         self, message: m.Subscribe | m.Unsubscribe | m.Renew | m.QuerySubs | m.DiscardSubs

@@ -1,0 +1,1 @@
+"""The event service against brokers that people run: nats-server with JetStream and mosquitto, on loopback."""

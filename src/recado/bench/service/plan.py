@@ -1,0 +1,51 @@
+"""How much of everything: the full plan and the quick one."""
+
+from __future__ import annotations
+
+import msgspec
+
+PARTS = ("publishing", "filtered", "away", "handover", "restart")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Each broker is started afresh for each row; ``patience_seconds`` is how long a row may publish at most."""
+
+    parts: tuple[str, ...] = PARTS
+    publishers: tuple[int, ...] = (1, 16)
+    in_flight: int = 8
+    publish_seconds: float
+    connections: int = 100
+    interests: int = 10_000
+    filtered_seconds: float
+    away: tuple[int, ...]
+    patience_seconds: float
+    moves: int
+    events_per_second: float = 1_000
+    move_seconds: float = 0.2
+    stored: int
+    """Notifications, and subscriptions, that are there when the service is killed and started again."""
+
+
+def full_plan(parts: tuple[str, ...] = ()) -> Plan:
+    return Plan(
+        parts=parts or PARTS,
+        publish_seconds=10,
+        filtered_seconds=10,
+        away=(5_000, 100_000),
+        patience_seconds=90,
+        moves=1_000,
+        stored=100_000,
+    )
+
+
+def quick_plan(parts: tuple[str, ...] = ()) -> Plan:
+    """Shorter runs, one size of absence, fewer moves."""
+    return Plan(
+        parts=parts or PARTS,
+        publish_seconds=3,
+        filtered_seconds=3,
+        away=(5_000,),
+        patience_seconds=10,
+        moves=50,
+        stored=10_000,
+    )

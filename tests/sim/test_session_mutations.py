@@ -1,0 +1,86 @@
+"""Planted bugs: each must be found by the checks of the troubled sessions, within the seeds of the default run.
+
+A mutation replaces a piece of a function's text. What runs are the real machines with that one error in them; without
+errors they pass the same seeds in ``test_session_faults``.
+"""
+
+import inspect
+import sys
+import textwrap
+
+import pytest
+
+from recado.delivery.desk import Desk
+from recado.delivery.exchange import Exchange
+from recado.errors import RecadoError
+from recado.protocols.rudp.receiving import Receiver
+from recado.protocols.rudp.sending import Sender
+from recado.protocols.session import agent_care, agent_link
+from recado.protocols.session.agent_inbox import Inbox
+from recado.sim.mobility import broker, keeping
+from sim.session_world import life
+from sim.test_session_faults import SEEDS
+
+MUTATIONS = {
+    "a lost leg counts as having confirmed": (
+        Exchange._detach,
+        "link.flying.clear()",
+        "[self._done(note) for note in link.flying if note.state == WAITING]",
+    ),
+    "an acknowledgement confirms everything": (Exchange.acked, "flying[0].nid <= upto", "True"),
+    "what waits is not kept": (Exchange.put, "self.changes.notes.append(note)", "pass"),
+    "an expired subscription still gets events": (Desk.publish, "if standing.expires_at <= at:", "if False:"),
+    "a new subscription misses an event": (Desk.subscribe, "since=position,", "since=position + 1,"),
+    "notifications of one user are numbered alike": (Desk._ordinal, "return last + 1", "return 1"),
+    "events are not dispatched again after a crash": (
+        broker.Broker._start,
+        'range(self._kept["dispatched"], len(self.log))',
+        "range(0)",
+    ),
+    "an event is acknowledged before it is kept": (
+        broker.Broker._published,
+        'self._out.append(Persist(f"log:{position}", self.log[position]))',
+        "pass",
+    ),
+    "an event that is published again is stored again": (broker.Broker._published, "is not None", "is False"),
+    "subscriptions are forgotten in a crash": (keeping._set, "table[key] = value", "pass"),
+    "repeats reach the application": (Inbox.came, "if not self._nids.add(nid):", "if False:"),
+    "what was not answered is not sent again": (agent_care.greet_table, "a.sends.extend(waiting)", "pass"),
+    "the agent does not dial again": (agent_link.link_down, 'a.set_timer("dial", wait)', "pass"),
+    "silence is not noticed": (agent_link.silence, 'a.ask(m.Ping(a.outbox.number()), Own("ping"))', "a.pinged = False"),
+    "a repeated packet is delivered again": (
+        Receiver._seen_before,
+        "return []",
+        'return [b\'{"type":"OK","req":1}\']',
+    ),
+    "packets are delivered as they come": (Receiver.take, "if ahead:", "if False:"),
+    "a message counts as acknowledged with any packet": (Sender._settle, "not self._unsettled[0].unacked", "True"),
+    "a session update does not reach RUDP": (Sender.move, "self.address = address", "pass"),
+}
+
+
+def mutate(monkeypatch, function, old, new):
+    """Put the error in, in the class or wherever the function is known."""
+    text = textwrap.dedent(inspect.getsource(function))
+    assert text.count(old) >= 1, f"{function.__qualname__} has changed: {old!r} is not in it"
+    module = sys.modules[function.__module__]
+    space = {}
+    exec(compile(text.replace(old, new, 1), module.__file__, "exec"), module.__dict__, space)
+    owner, _, name = function.__qualname__.rpartition(".")
+    if owner:
+        monkeypatch.setattr(getattr(module, owner), name, space[name])
+        return
+    for other in list(sys.modules.values()):
+        if getattr(other, "__name__", "").startswith("recado.") and vars(other).get(name) is function:
+            monkeypatch.setattr(other, name, space[name])
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_bug_is_found(name, monkeypatch):
+    mutate(monkeypatch, *MUTATIONS[name])
+    for seed in SEEDS:
+        try:
+            life(seed)
+        except (AssertionError, RecadoError, KeyError, IndexError, TypeError):
+            return
+    pytest.fail(f"{name}: nobody noticed in {len(SEEDS)} seeds")
