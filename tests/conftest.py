@@ -17,12 +17,26 @@ settings.register_profile("random", settings.get_profile("repeatable"), derandom
 settings.register_profile("thorough", settings.get_profile("random"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
+# Every JVM a test starts, this process's and those of others, lives for seconds: the second compiler and the parallel
+# collector cost more than they give it. The launcher says on stderr that it took these, which nobody reads.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
+
+# Compiling a plan, and planning it anew while it runs, take longer than a handful of rows do. Sessions that tests start
+# in other processes have Spark's own settings, and so has this one under ``make test-all``.
+PLAIN_PLANS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+    PLAIN_PLANS = {}
+
 
 @pytest.fixture(scope="session")
 def spark():
     from recado.pipeline.session import log_file, start_session
 
-    session = start_session("recado-tests", "local[2]", {"spark.sql.shuffle.partitions": "2"})
+    session = start_session("recado-tests", "local[2]", {"spark.sql.shuffle.partitions": "2", **PLAIN_PLANS})
     yield session
     session.stop()
     log_file().unlink(missing_ok=True)

@@ -50,7 +50,7 @@ def match_rows(index: Index, batch: pa.RecordBatch, form: Form, column: str) -> 
     """Match every row that is an event."""
     if form == "columns":
         return _match_columns(index, batch)
-    read = _reader(batch, form, column)
+    read = row_reader(batch, form, column)
     return _match_read(index, batch.num_rows, read)
 
 
@@ -126,7 +126,8 @@ def _instant(text: Any) -> datetime | None:
 # -- rows that are read one by one
 
 
-def _reader(batch: pa.RecordBatch, form: Form, column: str) -> Callable[[int], Event]:
+def row_reader(batch: pa.RecordBatch, form: Form, column: str) -> Callable[[int], Event]:
+    """Reads the event of a row, in the forms that are read one by one."""
     if form == "json":
         texts = batch.column(column)
         return lambda row: _from_text(texts[row].as_py(), column)

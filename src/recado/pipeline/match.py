@@ -28,6 +28,7 @@ from pyspark.sql.types import DecimalType, StringType, StructField, StructType, 
 from recado.pipeline import worker
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import INSTANT, Array, Form, Matched, match_rows, text_of_row
+from recado.pipeline.meanings import Knowledge, add_meanings
 from recado.pipeline.session import is_remote
 from recado.pipeline.sets import DETAILS, INDEX, LoadedSet, SubscriptionSet, Version
 from recado.pipeline.subscriptions import read_subscriptions
@@ -58,11 +59,14 @@ class Matcher(msgspec.Struct, frozen=True):
     event_form: EventForm
     fields: tuple[str, ...]
     bad_rows: BadRows
+    knowledge: Knowledge = Knowledge()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded = worker.opened(self.place)
         for batch in batches:
-            yield from match_record_batch(loaded, batch, self.event_form, self.fields, self.bad_rows)
+            yield from match_record_batch(
+                loaded, batch, self.event_form, self.fields, self.bad_rows, knowledge=self.knowledge
+            )
 
 
 def match(
@@ -78,6 +82,7 @@ def match(
     version: int | None = None,
     choices: str | os.PathLike[str] | None = None,
     ship: bool | None = None,
+    knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
 ) -> DataFrame:
     """The notifications of the events: event_id, subscription_id, owner, event_time, matched_at.
 
@@ -87,13 +92,14 @@ def match(
     as JSON. With ``bad_rows="keep"`` a row that is no event becomes a row of the result whose column ``rejected`` tells
     why; else it ends the job. ``choices`` is for streams: the newest version is taken at each micro-batch, and recorded
     in that folder. ``ship`` sends the index along with the job, for executors that do not see the set's path; without
-    it, only an index made from a DataFrame is sent, and only if executors run elsewhere.
+    it, only an index made from a DataFrame is sent, and only if executors run elsewhere. ``knowledge`` is what semantic
+    subscriptions are understood by besides the lexicon.
     """
     shaped, form = event_form(events, json=json, variant=variant, cloudevents=cloudevents)
     subscription_set, number = as_set(subscriptions, version)
     known = subscription_set.version(number) if number is not None else subscription_set.current()
     following = choices is not None
-    if form.form == "columns" and not include_event and not following:
+    if form.form == "columns" and not include_event and not following and not known.semantic:
         shaped = shaped.select(*_needed(shaped, known))
     place = _place(events, subscription_set, known.number, choices, ship)
     schema = output_schema(
@@ -104,7 +110,7 @@ def match(
         rejected=bad_rows == "keep",
     )
     shaped, form = travelling(shaped, form)
-    matcher = Matcher(place, form, tuple(schema.names), bad_rows)
+    matcher = Matcher(place, form, tuple(schema.names), bad_rows, knowledge)
     return finished(shaped.mapInArrow(matcher.__call__, schema))
 
 
@@ -272,11 +278,19 @@ _TYPES = {"event_time": INSTANT, "expires_at": INSTANT, "rejected": _REJECTED}
 
 
 def match_record_batch(
-    loaded: LoadedSet, batch: pa.RecordBatch, form: EventForm, fields: tuple[str, ...], bad_rows: BadRows
+    loaded: LoadedSet,
+    batch: pa.RecordBatch,
+    form: EventForm,
+    fields: tuple[str, ...],
+    bad_rows: BadRows,
+    *,
+    knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the result that come from one batch of events."""
     batch = form.named(batch)
     matched = match_rows(loaded.index, batch, form.form, form.column)
+    if (meanings := loaded.meanings(knowledge)) is not None:
+        matched = add_meanings(meanings, batch, form.form, form.column, matched)
     if matched.rejected and bad_rows == "fail":
         row, reason = matched.rejected[0]
         place = f"event {matched.ids[row].as_py()!r}" if matched.ids[row].is_valid else f"row {row + 1} of a batch"

@@ -1,7 +1,8 @@
 """A subscription set as a folder of versions, each complete, unchangeable, and ready to be mapped by executors.
 
     set/000001/index.recado    the compiled index, a snapshot that every Python worker of a host maps
-    set/000001/details.arrow   what a notification needs besides, one row a slot: id, owner, expires_at, constraints
+    set/000001/details.arrow   what a notification needs besides, one row a slot: id, owner, expires_at, constraints;
+                               and semantic subscriptions, whose filters the index cannot have
     set/000001/about.json      how many subscriptions there are, when the version was published, and from what
 
 A version appears by renaming a finished folder, so a reader sees all of it or nothing; the highest number is the
@@ -22,9 +23,13 @@ import pyarrow as pa
 
 from recado.delivery.reading import read_constraints
 from recado.errors import RecadoError
+from recado.filters.cost import check_filter
 from recado.matching.index import Index
+from recado.model.filter import FALSE
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
+from recado.pipeline.meanings import Knowledge, matcher_of, semantic_detail
+from recado.semantics.matcher import SemanticMatcher
 
 INDEX = "index.recado"
 DETAILS = "details.arrow"
@@ -36,10 +41,11 @@ DETAIL_SCHEMA = pa.schema(
         ("owner", pa.string()),
         ("expires_at", pa.timestamp("us", "UTC")),
         ("constraints", pa.string()),
+        ("semantic", pa.string()),
     ]
 )
 
-Detail = tuple[str, str, datetime | None, str | None]
+Detail = tuple[str, str, datetime | None, str | None, str | None]
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -54,6 +60,8 @@ class Version(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     """Every name that some filter asks for: what an event has to bring along."""
     parent: int | None = None
+    semantic: int = 0
+    """How many subscriptions want their names understood; if any, every attribute of an event may count."""
 
 
 class LoadedSet:
@@ -62,6 +70,13 @@ class LoadedSet:
     def __init__(self, index: Index, details: pa.Table) -> None:
         self.index = index
         self.details = details.combine_chunks()
+        self._meanings: dict[Knowledge, SemanticMatcher | None] = {}
+
+    def meanings(self, knowledge: Knowledge) -> SemanticMatcher | None:
+        """The matcher of the semantic subscriptions, if there are any."""
+        if knowledge not in self._meanings:
+            self._meanings[knowledge] = matcher_of(self.details, knowledge)
+        return self._meanings[knowledge]
 
     def column(self, name: str) -> pa.Array:
         column = self.details.column(name)
@@ -142,6 +157,7 @@ class SubscriptionSet:
                 bytes=size,
                 names=tuple(sorted(index.dictionary.names)),
                 parent=parent,
+                semantic=len(details) - details["semantic"].null_count,
             )
             _write_file(draft / ABOUT, msgspec.json.encode(version))
             draft.rename(self.path(number))
@@ -172,6 +188,8 @@ def load_folder(folder: Path) -> LoadedSet:
         details = pa.ipc.open_file(pa.memory_map(str(folder / DETAILS))).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise PipelineError(f"{folder / DETAILS} cannot be read: {error}") from None
+    if "semantic" not in details.schema.names:  # a set that was written before there were any
+        details = details.append_column("semantic", pa.nulls(len(details), pa.string()))
     return LoadedSet(index, details)
 
 
@@ -184,10 +202,12 @@ def build(subscriptions: Iterable[Subscription], checked: bool = False) -> tuple
 
 
 def _noting(subscriptions: Iterable[Subscription], details: dict[str, Detail]) -> Iterator[Subscription]:
-    """The subscriptions as they are, their details noted on the way."""
+    """The subscriptions as the index has them, their details noted on the way."""
     for subscription in subscriptions:
         details[subscription.id] = detail_of(subscription)
-        yield subscription
+        if subscription.semantic is not None:
+            check_filter(subscription.whole_filter())
+        yield subscription if subscription.semantic is None else Subscription(subscription.id, FALSE)
 
 
 def detail_of(subscription: Subscription) -> Detail:
@@ -199,7 +219,7 @@ def detail_of(subscription: Subscription) -> Detail:
         except RecadoError as error:
             raise PipelineError(f"subscription {subscription.id!r}: {error}") from None
         constraints = msgspec.json.encode(subscription.constraints).decode()
-    return subscription.id, subscription.owner, subscription.expires_at, constraints
+    return subscription.id, subscription.owner, subscription.expires_at, constraints, semantic_detail(subscription)
 
 
 def _by_slot(index: Index, details: dict[str, Detail], before: LoadedSet | None) -> pa.Table:

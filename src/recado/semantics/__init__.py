@@ -25,6 +25,8 @@ The parts, each in its module; nothing is read from disk before it is needed::
     rewriting    constraint_names(filter), rewrite(filter, alignment) -> Filter, renamed(event, alignment) -> Event
     match        semantic_match(event, subscription, settings=None, semantics=None, default) -> Match | None: the plain
                  oracle; attribute_names(event), resolved(filter, event, settings, semantics) -> Filter decides SM
+    matcher      SemanticMatcher(semantics, default): exact and semantic subscriptions at the speed of the index;
+                 add, add_many, remove, match, match_many, explain(event, id), renamed(event, id)
     cache        SimilarityCache(entries): get, put, save(path, digest), load(path, digest)
     overrides    Overrides.load(path): similarities that people gave, of words or of names
     review       ReviewList.load(): uncertain pairs, accepted and refused ones; decided() goes into Semantics

@@ -100,6 +100,10 @@ class Semantics:
         self.measure(settings)
         self.words("name", settings)
 
+    def scope(self, settings: SemanticSettings = DEFAULT) -> str:
+        """Under which the cache has the similarities of these settings."""
+        return f"{self.measure(settings).key} {','.join(settings.languages)}"
+
     def similarity(self, a: str, b: str, settings: SemanticSettings = DEFAULT) -> float:
         return float(self.similarities([a], [b], settings)[0, 0])
 
@@ -135,7 +139,7 @@ class Semantics:
         cache = self.cache
         if cache is None or len(a) * len(b) > cache.entries:
             return self._measured(a, b, settings)
-        scope = f"{self.measure(settings).key} {','.join(settings.languages)}"
+        scope = self.scope(settings)
         known = cache.get(scope, ((one, other) for one in a for other in b))
         values = np.array([np.nan if value is None else value for value in known]).reshape(len(a), len(b))
         lacking = np.isnan(values)

@@ -30,15 +30,17 @@ from recado.model.event import Event, expansions
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 from recado.semantics.engine import Semantics, shared
-from recado.semantics.match import Match, semantic_match
-from recado.semantics.matcher_index import AliasIndex, Shown
-from recado.semantics.matcher_shapes import PAIRS, SHAPES, Plan, Shapes
-from recado.semantics.matcher_terms import Vocabulary, may_grow_too_long
+from recado.semantics.match import Match, attribute_names, semantic_match
+from recado.semantics.matcher_index import AliasIndex, Shown, Similar
+from recado.semantics.matcher_shapes import PAIRS, SHAPES, Plan, Shapes, Texts
+from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Vocabulary, may_grow_too_long
 from recado.semantics.rewriting import constraint_names, renamed
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
 
 BATCH_FROM = 32
 """So many events are worth a batch."""
+SHAPE_EVENTS = 8
+"""Of one shape, on average, so many are worth one."""
 AT_A_TIME = 4_096
 
 
@@ -63,12 +65,13 @@ class SemanticMatcher:
     ) -> None:
         self.exact = Index()
         self.default = default
-        self._semantics = semantics or shared()
+        self.semantics = semantics or shared()
         self._aliased = AliasIndex()
         self._vocabulary = Vocabulary()
-        self._shapes = Shapes(self._vocabulary, self._semantics, shapes, pairs)
+        self._shapes = Shapes(self._vocabulary, self.semantics, shapes, pairs)
         self._held: dict[str, _Held] = {}
         self._by_hand: dict[str, _Held] = {}
+        self._renaming: dict[str, None] = {}
         self._settings: dict[bytes, SemanticSettings] = {}
         self._loaded: dict[SemanticSettings, None] = {}
         self._lock = threading.RLock()
@@ -88,6 +91,11 @@ class SemanticMatcher:
     def shapes(self) -> int:
         """How many shapes of events are known."""
         return len(self._shapes)
+
+    def forget_shapes(self) -> None:
+        """Align every shape anew when it comes next; for measurements."""
+        with self._lock:
+            self._shapes.clear()
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -114,9 +122,9 @@ class SemanticMatcher:
         if settings in self._loaded:
             return
         try:
-            self._semantics.similarities(["price"], ["cost"], settings)
+            self.semantics.similarities(["price"], ["cost"], settings)
             if settings.assignment == "one-to-one":
-                self._semantics.align(["price"], ["cost"], settings)
+                self.semantics.align(["price"], ["cost"], settings)
         except RecadoError as error:
             raise SubscriptionError(f"$.semantic: cannot be used here: {error}") from None
         if len(self._loaded) < AT_A_TIME:
@@ -173,6 +181,8 @@ class SemanticMatcher:
         if before is not None:
             self._remove_semantic(id)
         held = self._held[id] = _Held(subscription, settings, by_hand)
+        if settings.rename:
+            self._renaming[id] = None
         if by_hand:
             self._by_hand[id] = held
             return None
@@ -188,6 +198,7 @@ class SemanticMatcher:
             if held is None:
                 return False
             self._by_hand.pop(id, None)
+            self._renaming.pop(id, None)
             if not held.by_hand:
                 self._aliased.remove(id)
                 self._vocabulary.leave(held.subscription.filter, held.settings)
@@ -213,13 +224,19 @@ class SemanticMatcher:
             return found
         with self._lock:
             shown = [self._shown(event) for event in events]
-            owners = [owner for owner, views in enumerate(shown) for _ in views]
-            also = self._aliased.match_many(list(chain.from_iterable(shown)), owners, len(events))
+            also = self._matched(shown)
             for event, ids, others in zip(events, found, also, strict=True):
                 ids += others
                 if self._by_hand:
                     ids += self._matched_by_hand(event)
         return found
+
+    def _matched(self, shown: list[list[Shown]]) -> list[list[str]]:
+        """In one go; one by one if they are of too many shapes to have columns in common."""
+        if len({id(views[0].plan) for views in shown}) * SHAPE_EVENTS > len(shown):
+            return [self._aliased.match_views(views) for views in shown]
+        owners = [owner for owner, views in enumerate(shown) for _ in views]
+        return self._aliased.match_many(list(chain.from_iterable(shown)), owners, len(shown))
 
     def _shown(self, event: Event) -> list[Shown]:
         """The event under its aliases, once for each choice of elements."""
@@ -232,38 +249,51 @@ class SemanticMatcher:
         return [self._view(values, plan)]
 
     def _view(self, values: dict[str, Value], plan: Plan) -> Shown:
-        similar: list[str] = []
-        for name, scope, aliases in plan.texts:
+        similar: list[Similar] = []
+        for name, texts in plan.texts:
             value = values[name]
             if isinstance(value, str):
-                texts = scope.similar_texts(value, self._semantics)
-                similar += [aliases[text] for text in texts if text in aliases]
+                found = texts.known.get(value) if texts.change == self._vocabulary.changes else None
+                similar.append(found or self._similar(value, texts))
         return Shown(values, plan, similar)
+
+    def _similar(self, value: str, texts: Texts) -> Similar:
+        """The texts that a value is similar to, remembered until a subscription comes or goes."""
+        if texts.change != self._vocabulary.changes or len(texts.known) >= REMEMBERED:
+            texts.change = self._vocabulary.changes
+            texts.known.clear()
+        found = self._aliased.similar(texts.similar(value, self.semantics))
+        if len(value) <= REMEMBERED_CHARS:
+            texts.known[value] = found
+        return found
 
     def _matched_by_hand(self, event: Event) -> list[str]:
         held = self._by_hand.items()
-        return [id for id, one in held if semantic_match(event, one.subscription, one.settings, self._semantics)]
+        return [id for id, one in held if semantic_match(event, one.subscription, one.settings, self.semantics)]
 
     # -- reasons -------------------------------------------------------------------------------------------------------
 
     def explain(self, event: Event, id: str) -> Match | None:
         """Why an event matches a semantic subscription, by the oracle; None if it does not, or there is none."""
         held = self._held.get(id)
-        return semantic_match(event, held.subscription, held.settings, self._semantics) if held is not None else None
+        return semantic_match(event, held.subscription, held.settings, self.semantics) if held is not None else None
+
+    @property
+    def renaming(self) -> bool:
+        """Does any subscription want its own names on what it is sent?"""
+        return bool(self._renaming)
 
     def renames(self, id: str) -> bool:
-        """Does a subscription want its own names on what it is sent?"""
-        held = self._held.get(id)
-        return held is not None and held.settings.rename
+        """Does this one?"""
+        return id in self._renaming
 
     def renamed(self, event: Event, id: str) -> Event:
         """The event with the attributes under the subscription's names, too, if it wants that."""
-        held = self._held.get(id)
-        if held is None or not held.settings.rename:
+        if id not in self._renaming:
             return event
+        held = self._held[id]
         names = constraint_names(held.subscription.filter)
-        attributes = tuple(name for name, value in event.items() if value != ())
-        return renamed(event, self._semantics.align(names, attributes, held.settings))
+        return renamed(event, self.semantics.align(names, attribute_names(event), held.settings))
 
     def statistics(self) -> dict[str, float]:
         """Sizes, and what matching has cost so far."""

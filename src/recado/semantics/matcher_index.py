@@ -31,16 +31,28 @@ Array = NDArray[Any]
 Cell = tuple[Hashable, int, float, float]
 """Of a value: the key of its code, the code if no filter names it, the floats at or below and at or above."""
 CHUNK = 2_048
+FEW = 64
+"""So many entries are named one by one."""
+REMEMBERED_ENTRIES = 65_536
+_NO_BOUNDS = 0.0, 0.0
+_NO_TEXTS: Array = np.zeros((0, 5), np.int64)
+_NO_DATA: Array = np.zeros(0, np.uint8)
 _NOTHING: Cell = (None, ABSENT, np.nan, np.nan)
-_TRUE = key_of(True)
+
+
+class Similar(NamedTuple):
+    """Aliases of texts that a value is similar to, and their numbers in the index."""
+
+    aliases: list[str]
+    numbers: list[int]
 
 
 class Shown(Mapping[str, Value]):
-    """One single-valued view of an event: its values, and by which aliases they go; ``texts`` go for true."""
+    """One single-valued view of an event: its values, and by which aliases they go; those in ``texts`` go for true."""
 
     __slots__ = ("_view", "plan", "texts", "values_of")
 
-    def __init__(self, values: Mapping[str, Value], plan: Plan, texts: Sequence[str] = ()) -> None:
+    def __init__(self, values: Mapping[str, Value], plan: Plan, texts: Sequence[Similar] = ()) -> None:
         self.values_of, self.plan, self.texts = values, plan, texts
         self._view: dict[str, Value] | None = None
 
@@ -49,7 +61,8 @@ class Shown(Mapping[str, Value]):
         """As the evaluator of filters reads it, which is rarely asked."""
         if self._view is None:
             self._view = {alias: self.values_of[name] for alias, name in self.plan.pairs}
-            self._view |= dict.fromkeys(self.texts, True)
+            for similar in self.texts:
+                self._view |= dict.fromkeys(similar.aliases, True)
         return self._view
 
     def __getitem__(self, alias: str) -> Value:
@@ -63,18 +76,25 @@ class Shown(Mapping[str, Value]):
 
 
 class _Column(NamedTuple):
-    """An attribute, the numbers of its aliases, their constants, and the numbers whose text is looked into."""
+    """An attribute, the numbers of its aliases, their constants, and the numbers whose text is looked into.
+
+    ``plain`` are the codes of any string, if no filter names one.
+    """
 
     name: str
     numbers: tuple[int, ...]
     codes: tuple[dict[Hashable, int], ...]
     texts: tuple[tuple[int, bool, bool], ...]
+    plain: tuple[int, ...]
 
 
 class _Layout(NamedTuple):
+    """``plain`` are the attributes, if strings in all of them show nothing but that they are there."""
+
     columns: list[_Column]
     numbers: Array
     which: Array
+    plain: list[str]
 
 
 class AliasIndex(Index):
@@ -83,14 +103,23 @@ class AliasIndex(Index):
     def __init__(self) -> None:
         super().__init__()
         self._changes = 0
+        self._ids: dict[int, list[str]] = {}
+
+    def _change(self) -> None:
+        self._changes += 1
+        self._ids.clear()
 
     def add(self, subscription: Subscription, checked: bool = False) -> None:
-        self._changes += 1
+        self._change()
         super().add(subscription, checked)
 
     def add_many(self, subscriptions: Iterable[Subscription], checked: bool = False) -> int:
-        self._changes += 1
+        self._change()
         return super().add_many(subscriptions, checked)
+
+    def remove(self, id: str) -> bool:
+        self._change()
+        return super().remove(id)
 
     # -- one event -----------------------------------------------------------------------------------------------------
 
@@ -100,38 +129,69 @@ class AliasIndex(Index):
             found = [self._match_view(view) for view in views]  # type: ignore[arg-type]  # only ``encode`` looks into it
             entries = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
             self.count(1, len(entries))
-            ids: list[str] = self.registry.id_array(self.registry.slots(entries)).to_pylist()
+            if len(entries) > FEW:
+                return self._ids_of(entries)
+            ids: list[str] = []
+            for entry in entries.tolist():
+                ids += self._ids.get(entry) or self._remembered(entry)
             return ids
+
+    def _ids_of(self, entries: Array) -> list[str]:
+        ids: list[str] = self.registry.id_array(self.registry.slots(entries)).to_pylist()
+        return ids
+
+    def _remembered(self, entry: int) -> list[str]:
+        """Whose an entry is, which is asked again and again: kept until something changes."""
+        ids = self._ids_of(np.array([entry], np.int32))
+        if len(ids) <= FEW:
+            if len(self._ids) >= REMEMBERED_ENTRIES:
+                self._ids.clear()
+            self._ids[entry] = ids
+        return ids
 
     def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
         assert isinstance(view, Shown)
         layout, values = self._layout(view.plan), view.values_of
-        codes: list[int] = []
-        downs, ups, texts = [], [], []
-        data = bytearray()
-        for name, _, dictionaries, with_text in layout.columns:
-            value = values[name]
-            key, other, down, up = cell_of(value)
-            downs.append(down)
-            ups.append(up)
-            codes += [known.get(key, other) for known in dictionaries]
-            if with_text and type(value) is str:
-                texts += _append_text(data, value, with_text)
-        rows = np.empty((len(codes) + len(view.texts), 4))
-        top = len(codes)
+        similar = [number for one in view.texts for number in one.numbers]
+        top = len(layout.numbers)
+        rows = np.zeros((top + len(similar), 4))
         rows[:top, 0] = layout.numbers
-        rows[:top, 1] = codes
-        rows[:top, 2] = np.array(downs)[layout.which]
-        rows[:top, 3] = np.array(ups)[layout.which]
-        top += self._append_true(view.texts, rows[top:])
-        held = np.frombuffer(data + bytes(PADDING), np.uint8) if data else np.zeros(0, np.uint8)
-        return rows[:top], np.array(texts, np.int64).reshape(-1, 5), held
+        if similar:
+            rows[top:, 0], rows[top:, 1] = similar, Kind.BOOL
+        if layout.plain and all(type(values[name]) is str for name in layout.plain):
+            return rows, _NO_TEXTS, _NO_DATA
+        return rows, *self._put_cells(layout, values, rows[:top])
 
-    def _append_true(self, aliases: Sequence[str], rows: Array) -> int:
-        numbers = [number for alias in aliases if (number := self.dictionary.names.get(alias)) is not None]
-        for row, number in enumerate(numbers):
-            rows[row] = number, self.dictionary.codes[number].get(_TRUE, Kind.BOOL), 0.0, 0.0
-        return len(numbers)
+    def _put_cells(self, layout: _Layout, values: Mapping[str, Value], rows: Array) -> tuple[Array, Array]:
+        """Codes and bounds into the rows; the texts and their bytes."""
+        codes: list[int] = []
+        bounds: list[tuple[float, float]] = []
+        texts: list[int] = []
+        ordered = False
+        data = bytearray()
+        for name, _, dictionaries, with_text, plain in layout.columns:
+            value = values[name]
+            if plain and type(value) is str:
+                codes += plain
+                bounds.append(_NO_BOUNDS)
+                continue
+            key, other, down, up = cell_of(value)
+            bounds.append((down, up))
+            codes += [known.get(key, other) for known in dictionaries]
+            if type(value) is not str:
+                ordered = True
+            elif with_text:
+                texts += _append_text(data, value, with_text)
+        rows[:, 1] = codes
+        if ordered:
+            rows[:, 2:] = np.array(bounds)[layout.which]
+        if not texts:
+            return _NO_TEXTS, _NO_DATA
+        return np.array(texts, np.int64).reshape(-1, 5), np.frombuffer(data + bytes(PADDING), np.uint8)
+
+    def similar(self, aliases: list[str]) -> Similar:
+        numbers = self.dictionary.names
+        return Similar(aliases, [numbers[alias] for alias in aliases if alias in numbers])
 
     def _layout(self, plan: Plan) -> _Layout:
         """The plan in this index's numbers; made anew when subscriptions have been added."""
@@ -148,14 +208,15 @@ class AliasIndex(Index):
         columns = [self._column(name, tuple(some)) for name, some in numbers.items()]
         sizes = [len(column.numbers) for column in columns]
         every = [number for column in columns for number in column.numbers]
-        return _Layout(columns, np.array(every, np.float64), np.repeat(np.arange(len(columns)), sizes))
+        plain = [column.name for column in columns] if all(column.plain for column in columns) else []
+        return _Layout(columns, np.array(every, np.float64), np.repeat(np.arange(len(columns)), sizes), plain)
 
     def _column(self, name: str, numbers: tuple[int, ...]) -> _Column:
         held = self.dictionary
         wanted = [(number, held.wants_text[number], held.wants_folded[number]) for number in numbers]
-        return _Column(
-            name, numbers, tuple(held.codes[number] for number in numbers), tuple(one for one in wanted if any(one[1:]))
-        )
+        codes = tuple(held.codes[number] for number in numbers)
+        texts = tuple(one for one in wanted if any(one[1:]))
+        return _Column(name, numbers, codes, texts, () if texts or any(codes) else (Kind.STRING,) * len(numbers))
 
     # -- many events ---------------------------------------------------------------------------------------------------
 
@@ -182,13 +243,16 @@ class AliasIndex(Index):
     def _columns(self, views: Sequence[Shown]) -> Columns:
         columns = Columns(self.dictionary, len(views))
         plans: dict[int, tuple[Plan, list[int]]] = {}
-        texts: dict[str, list[int]] = {}
+        texts: dict[int, list[int]] = {}
         for at, view in enumerate(views):
             plans.setdefault(id(view.plan), (view.plan, []))[1].append(at)
-            for alias in view.texts:
-                texts.setdefault(alias, []).append(at)
-        for alias, rows in texts.items():
-            self._put_true(columns, alias, rows)
+            for similar in view.texts:
+                for number in similar.numbers:
+                    texts.setdefault(number, []).append(at)
+        for number, rows in texts.items():
+            codes = np.full(columns.size, ABSENT, np.int32)
+            codes[rows] = Kind.BOOL
+            columns.put_codes(number, codes)
         layouts = [(self._layout(plan), rows) for plan, rows in plans.values()]
         for names, numbers in _alike(layouts).items():
             values: list[Value | None] = [None] * len(views)
@@ -198,14 +262,6 @@ class AliasIndex(Index):
                         values[at] = views[at].values_of[name]
             self._put_values(columns, numbers, values)
         return columns
-
-    def _put_true(self, columns: Columns, alias: str, rows: list[int]) -> None:
-        """A text that the values of some rows are similar to."""
-        number = self.dictionary.names.get(alias)
-        if number is not None:
-            codes = np.full(columns.size, ABSENT, np.int32)
-            codes[rows] = self.dictionary.codes[number].get(_TRUE, Kind.BOOL)
-            columns.put_codes(number, codes)
 
     def _put_values(self, columns: Columns, numbers: list[int], values: list[Value | None]) -> None:
         """One column of values for several aliases."""
@@ -253,14 +309,14 @@ def _alike(layouts: Sequence[tuple[_Layout, list[int]]]) -> dict[tuple[str | Non
 
 def cell_of(value: Value) -> Cell:
     """What a value's row is made of."""
+    if type(value) is float:
+        return (value, Kind.NUMBER, value, value) if value == value else (None, NAN, 0.0, 0.0)
     if type(value) is str:
         return value, Kind.STRING, 0.0, 0.0
     if type(value) is bool:
         return key_of(value), Kind.BOOL, 0.0, 0.0
     if isinstance(value, datetime):
         return value, Kind.TIME, *bracket(microseconds(value))
-    if value != value:
-        return None, NAN, 0.0, 0.0
     return value, Kind.NUMBER, *bracket(value)  # type: ignore[arg-type]  # what is left is a number
 
 

@@ -33,6 +33,29 @@ Seen = tuple[str | bool, ...]
 """What tells an event's order without looking at each of its values."""
 
 
+class Texts:
+    """Aliases of texts that an attribute's values may be similar to, for all terms that it stands for.
+
+    ``known`` has, by value, what the reader made of them; the reader notes at which ``change`` it did so.
+    """
+
+    __slots__ = ("change", "known", "parts")
+
+    def __init__(self, parts: Sequence[tuple[Scope, dict[str, str]]]) -> None:
+        self.parts = parts
+        self.change = -1
+        self.known: dict[str, Any] = {}
+
+    def similar(self, value: str, semantics: Semantics) -> list[str]:
+        """The aliases of the texts that a value is similar to."""
+        return [
+            aliases[text]
+            for scope, aliases in self.parts
+            for text in scope.similar_texts(value, semantics)
+            if text in aliases
+        ]
+
+
 class Plan:
     """How events of a shape are shown: alias and attribute, and where values are compared with texts.
 
@@ -41,10 +64,25 @@ class Plan:
 
     __slots__ = ("attributes", "layout", "pairs", "texts")
 
-    def __init__(self, pairs: list[tuple[str, str]], texts: list[tuple[str, Scope, dict[str, str]]]) -> None:
+    def __init__(self, pairs: list[tuple[str, str]], texts: list[tuple[str, Texts]]) -> None:
         self.pairs, self.texts = pairs, texts
         self.attributes = dict.fromkeys(attribute for _, attribute in pairs)
         self.layout: tuple[int, Any] | None = None
+
+
+class Pool:
+    """Equal ``Texts``, once, since many shapes have them in common and they remember values."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, ...], Texts] = {}
+
+    def texts(self, parts: list[tuple[Scope, dict[str, str]]]) -> Texts:
+        key = tuple(id(aliases) for _, aliases in parts)  # which live as long as what is held here
+        if key not in self._held:
+            if len(self._held) >= SHAPES:
+                self._held.clear()
+            self._held[key] = Texts(parts)
+        return self._held[key]
 
 
 class Shape:
@@ -56,11 +94,11 @@ class Shape:
     def __init__(self, names: Order) -> None:
         self.names = names
         self.used = True
-        self.forgotten = False
         self.size = 0
         self.covered = 0
         self.settled: list[tuple[Term, str]] = []
         self.ties: list[tuple[Term, tuple[str, ...]]] = []
+        self.tied: dict[str, None] = {}
         self.joint: list[Term] = []
         self.plans: dict[Order, Plan] = {}
 
@@ -96,17 +134,18 @@ class Shape:
                 self.settled.append((free[row], candidates[columns[0]]))
             else:
                 self.ties.append((free[row], tuple(candidates[column] for column in columns)))
+                self.tied |= dict.fromkeys(self.ties[-1][1])
 
-    def plan(self, order: Order, semantics: Semantics) -> Plan:
-        key = order if self.ties or self.joint else ()
+    def plan(self, order: Order, semantics: Semantics, pool: Pool) -> Plan:
+        key = order if self.joint else tuple(name for name in order if name in self.tied) if self.tied else ()
         found = self.plans.get(key)
         if found is None:
             if len(self.plans) >= ORDERS:
                 self.plans.clear()
-            found = self.plans[key] = self._plan(order, semantics)
+            found = self.plans[key] = self._plan(order, semantics, pool)
         return found
 
-    def _plan(self, order: Order, semantics: Semantics) -> Plan:
+    def _plan(self, order: Order, semantics: Semantics, pool: Pool) -> Plan:
         places = {name: place for place, name in enumerate(order)}
         chosen = [(term, term.names[0], term.aliases[0], attribute) for term, attribute in self.settled]
         for term, tied in self.ties:
@@ -115,11 +154,14 @@ class Shape:
             mapping = semantics.align(term.names, order, term.scope.settings).mapping()
             aliases = zip(term.names, term.aliases, strict=True)
             chosen += [(term, name, alias, mapping[name]) for name, alias in aliases if name in mapping]
-        texts = [(attribute, term.scope, term.texts[name]) for term, name, _, attribute in chosen if name in term.texts]
+        parts: dict[str, list[tuple[Scope, dict[str, str]]]] = {}
+        for term, name, _, attribute in chosen:
+            if name in term.texts:
+                parts.setdefault(attribute, []).append((term.scope, term.texts[name]))
         pairs = [(alias, attribute) for _, _, alias, attribute in chosen]
         if "type" in places:  # which subscriptions ask for by its own name
             pairs.append(("type", "type"))
-        return Plan(pairs, texts)
+        return Plan(pairs, [(attribute, pool.texts(some)) for attribute, some in parts.items()])
 
 
 def _best(values: Floats, limit: float) -> list[tuple[int, list[int]]]:
@@ -130,8 +172,13 @@ def _best(values: Floats, limit: float) -> list[tuple[int, list[int]]]:
     return [(row, np.flatnonzero(values[row] >= least[row]).tolist()) for row in rows.tolist()]
 
 
-_UNKNOWN = (Shape(()), ())
-_UNKNOWN[0].forgotten = True
+class _Known:
+    """What an order of names leads to, as long as there are no new terms."""
+
+    __slots__ = ("covered", "plan", "shape")
+
+    def __init__(self, shape: Shape, plan: Plan) -> None:
+        self.shape, self.plan, self.covered = shape, plan, shape.covered
 
 
 class Shapes:
@@ -141,7 +188,8 @@ class Shapes:
         self._vocabulary, self._semantics = vocabulary, semantics
         self._most, self._pairs = most, pairs
         self._shapes: OrderedDict[Order, Shape] = OrderedDict()
-        self._orders: dict[Seen, tuple[Shape, Order]] = {}
+        self._orders: dict[Seen, _Known] = {}
+        self._pool = Pool()
         self._generation = 0
         self._held = 0
 
@@ -151,6 +199,7 @@ class Shapes:
     def clear(self) -> None:
         self._shapes.clear()
         self._orders.clear()
+        self._pool = Pool()
         self._held = 0
 
     def plan(self, event: Event) -> Plan:
@@ -162,24 +211,23 @@ class Shapes:
         seen: Seen = (*attributes, bool(event.type), bool(event.source), event.time is None)
         if () in attributes.values():
             seen = attribute_names(event)
-        shape, order = self._orders.get(seen, _UNKNOWN)
-        if shape.forgotten:
-            order = attribute_names(event)
-            shape = self._find(seen, order)
-        shape.used = True
-        if shape.covered != len(self._vocabulary.terms):
-            self._cover(shape)
-        return shape.plan(order, self._semantics)
+        known = self._orders.get(seen)
+        if known is None or known.covered != len(self._vocabulary.terms):
+            known = self._find(seen, attribute_names(event))
+        known.shape.used = True
+        return known.plan
 
-    def _find(self, seen: Seen, order: Order) -> Shape:
+    def _find(self, seen: Seen, order: Order) -> _Known:
         names = tuple(sorted(order))
         shape = self._shapes.get(names)
         if shape is None:
             shape = self._shapes[names] = Shape(names)
-        if len(self._orders) >= 4 * self._most:
+        if shape.covered != len(self._vocabulary.terms):
+            self._cover(shape)
+        if len(self._orders) >= self._most:
             self._orders.clear()
-        self._orders[seen] = shape, order
-        return shape
+        known = self._orders[seen] = _Known(shape, shape.plan(order, self._semantics, self._pool))
+        return known
 
     def _cover(self, shape: Shape) -> None:
         self._held -= shape.size
@@ -195,5 +243,5 @@ class Shapes:
             oldest.used = oldest is newest
             self._shapes[names] = oldest
         else:
-            oldest.forgotten = True
             self._held -= oldest.size
+            self._orders.clear()

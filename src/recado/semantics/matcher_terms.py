@@ -96,11 +96,15 @@ class Term:
 
 
 class Vocabulary:
-    """All terms in use. ``terms`` only grows while ``generation`` stays, so a reader can go on where it stopped."""
+    """All terms in use. ``terms`` only grows while ``generation`` stays, so a reader can go on where it stopped.
+
+    ``changes`` counts the filters that came and went.
+    """
 
     def __init__(self) -> None:
         self.terms: list[Term] = []
         self.generation = 0
+        self.changes = 0
         self._scopes: dict[Key, Scope] = {}
         self._numbers = count()
         self._free: list[str] = []
@@ -109,6 +113,7 @@ class Vocabulary:
 
     def enter(self, filter: Filter, settings: SemanticSettings) -> Filter:
         """The filter over aliases; its terms are in use until ``leave`` is called with the same arguments."""
+        self.changes += 1
         scope = self._scope(settings)
         aliases: dict[str, str] = {}
         terms: dict[str, Term] = {}
@@ -131,6 +136,7 @@ class Vocabulary:
         return known[text]
 
     def leave(self, filter: Filter, settings: SemanticSettings) -> None:
+        self.changes += 1
         scope_key = _scope_key(settings)
         scope = self._scopes.get(scope_key)
         if scope is None:  # no filter of this scope has a name

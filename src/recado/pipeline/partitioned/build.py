@@ -185,6 +185,8 @@ class Placer(msgspec.Struct, frozen=True):
             return self.plan.partitions, str(found)
         try:
             sets.detail_of(found)  # refuses bad constraints
+            if found.semantic is not None:
+                raise PipelineError("a semantic subscription may match any event, so it has no partition of its own")
         except RecadoError as error:
             return self.plan.partitions, str(error)
         offered = accesses(found)

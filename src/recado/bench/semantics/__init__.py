@@ -1,0 +1,1 @@
+"""The benchmark of semantic matching: as the work measured it, then against exact matching with many subscriptions."""
