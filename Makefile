@@ -80,6 +80,7 @@ $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
 	@$(INSTALL) --editable '.[dev,bench,spark,sim,semantics]'
 	@$(MODEL)
+	@.ci/install-peers
 	@touch $(RUN) $@
 
 $(FUZZ): $(SETUP) | $(DEV)

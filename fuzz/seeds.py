@@ -82,6 +82,45 @@ def snapshots() -> Iterator[bytes]:
     yield b"\x02" + data[36 : 36 + size]
 
 
+def sip() -> Iterator[bytes]:
+    """A call and a registration, as they are on the wire."""
+    sdp = b"v=0\r\no=a 1 1 IN IP4 127.0.0.3\r\ns=-\r\nc=IN IP4 127.0.0.3\r\nt=0 0\r\nm=application 9 UDP/RUDP eci\r\n"
+    for method, body in ((b"INVITE", sdp), (b"REGISTER", b""), (b"OPTIONS", b""), (b"BYE", b""), (b"ACK", b"")):
+        yield (
+            method + b" sip:broker@localhost SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.3:5060;branch=z9hG4bK1;rport\r\n"
+            b"Max-Forwards: 70\r\nFrom: <sip:ana@localhost>;tag=1\r\nTo: <sip:broker@localhost>\r\nCall-ID: c\r\n"
+            b"CSeq: 1 " + method + b"\r\nContact: <sip:ana@127.0.0.3:5060>;expires=300\r\n"
+            b"Content-Type: application/sdp\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+
+
+def rudp() -> Iterator[bytes]:
+    """What the two ends of a connection send each other, each datagram behind its length."""
+    from recado.protocols.rudp import RudpConnection, Transmit, profile  # noqa: PLC0415  # one target needs it
+
+    peer = RudpConnection(profile("fast"), 2, 1, "here", 0.0)
+    for text in (b"one", b"two", b"x" * 100):
+        peer.send(text, 0.0)
+    peer.ping(0.0)
+    sent = [one.datagram for one in peer.take() if isinstance(one, Transmit)]
+    yield b"".join(bytes([len(datagram)]) + datagram for datagram in sent)
+
+
+def session() -> Iterator[bytes]:
+    for message in (
+        {"type": "HELLO", "device": "d", "seen": 7},
+        [{"type": "PUBLISH", "req": 1, "event": {"id": "e", "a": 1}}, {"type": "ACK", "upto": 9, "notices": [1]}],
+        {"type": "SUBSCRIBE", "req": 2, "sub": {"id": "s", "filter": "a > 1"}},
+        {"type": "NOTIFY", "nid": 5, "sub_id": "s", "event": {}, "generated_at": "2026-01-01T00:00:00Z"},
+        {"type": "GAP", "notice": 1, "count": 2, "nids": [1, 2], "reason": "full"},
+    ):
+        yield json.dumps(message).encode()
+
+
+def config() -> Iterator[bytes]:
+    yield b'data = "d"\n[http]\nport = 1\n[mailbox]\nlength = 3\n[access]\ndefault_publish = ["a*"]\n'
+
+
 def _records() -> Iterator[dict[str, str]]:
     for line in (SAMPLE / "subscriptions.ndjson").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -98,4 +137,8 @@ SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "cloudevents": events(cloud=True),
     "subscription": subscriptions,
     "snapshot": snapshots,
+    "sip": sip,
+    "rudp": rudp,
+    "session": session,
+    "config": config,
 }

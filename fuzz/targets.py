@@ -7,10 +7,12 @@ be written and read again, and both come out the same.
 from __future__ import annotations
 
 import struct
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from hashlib import blake2b
+from random import Random
 
 from recado.errors import RecadoError
 from recado.filters.cost import check_filter
@@ -23,6 +25,15 @@ from recado.model.codec import read_batch, read_event, write_cloudevent, write_f
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription
+from recado.protocols.rudp import RudpConnection, profile
+from recado.protocols.session import messages
+from recado.protocols.sip.address import Address
+from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.events import Transmit
+from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.proxy import Proxy
+from recado.protocols.sip.settings import AgentSettings
+from recado.service.config import make_config
 
 EVENTS = [
     Event("e-1", attributes={}),
@@ -93,6 +104,42 @@ def small_snapshot() -> bytes:
     return snapshot.to_bytes(index)
 
 
+def sip_bytes(data: bytes) -> None:
+    """A datagram at a user agent and at a registrar; whatever they answer is well formed."""
+    source = Address("udp", "127.0.0.3", 5060)
+    agent = UserAgent(AgentSettings(user="sip:broker@localhost", device="fuzz"), Address("udp", "127.0.0.2", 5060))
+    for one in (agent, Proxy(Address("udp", "127.0.0.1", 5060), ("localhost",), b"key")):
+        one.receive(data, source, 0.0, Random(1))  # noqa: S311  # a fuzzer wants the same run again
+        one.tick(60.0, Random(2))  # noqa: S311
+        for effect in one.take():
+            if isinstance(effect, Transmit):
+                read_message(effect.data)
+
+
+def rudp_bytes(data: bytes) -> None:
+    """Datagrams, each behind its length in a byte, at both ends of a connection."""
+    connection = RudpConnection(profile("fast"), 1, 2, "there", 0.0)
+    position, now = 0, 0.0
+    while position < len(data):
+        size = data[position]
+        connection.received(data[position + 1 : position + 1 + size], "there", now)
+        position, now = position + 1 + size, now + 0.1
+        connection.timeout(now)
+        connection.take()
+
+
+def session_frame(data: bytes) -> None:
+    for read in (messages.from_agent, messages.from_service):
+        with suppress(RecadoError):
+            found = read(data)
+            assert read(messages.encode(found)) == found
+
+
+def service_config(data: bytes) -> None:
+    with suppress(RecadoError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        make_config(tomllib.loads(data.decode()))
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "expression": partial(filter_text, "expression"),
     "braces": partial(filter_text, "braces"),
@@ -102,4 +149,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "cloudevents": event_bytes,
     "subscription": subscription_line,
     "snapshot": snapshot_bytes,
+    "sip": sip_bytes,
+    "rudp": rudp_bytes,
+    "session": session_frame,
+    "config": service_config,
 }
