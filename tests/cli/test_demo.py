@@ -6,7 +6,7 @@ def test_the_demo_fits_80_columns_and_says_what_to_try_next(recado, monkeypatch)
     run = recado("demo")
     assert run.code == 0
     commands = [line.strip() for line in run.out.splitlines() if line.startswith("  recado ")]
-    assert len(commands) == 3
+    assert len(commands) == 4
     for line in run.out.splitlines():
         assert len(line.rstrip()) <= 80 or line.strip() in commands
     for words in ("40  subscriptions", "400  events", "matches", "events/s"):
