@@ -7,6 +7,7 @@ VENV         ?= .venv
 COVERAGE     ?= 90
 BENCH        ?= --quick
 FUZZ_SECONDS ?= 20
+SPARK_TESTS  := tests/pipeline tests/bench/pipeline tests/cli/test_pipeline.py tests/sim/runs/test_spark.py
 
 PY    := $(VENV)/bin/python
 RUN   := $(VENV)/.ready-run
@@ -36,8 +37,14 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
+# The tests on Spark wait much, so they run beside the others; their output is shown when both are done.
 test: check
-	$(PY) -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	@mkdir -p build && rm -f .coverage .coverage.*
+	@COVERAGE_FILE=.coverage.spark $(PY) -m pytest $(SPARK_TESTS) --cov --cov-report= > build/spark-tests.log 2>&1 & spark=$$!; \
+	COVERAGE_FILE=.coverage.others $(PY) -m pytest $(addprefix --ignore=,$(SPARK_TESTS)) --cov --cov-report=; others=$$?; \
+	echo "the tests on Spark, which ran beside these:"; wait $$spark; spark=$$?; cat build/spark-tests.log; \
+	test $$others = 0 && test $$spark = 0
+	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report --fail-under=$(COVERAGE)
 
 test-all: check $(FUZZ)
 	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -m "long or not long" --timeout=7200 --cov --cov-report=term --cov-fail-under=$(COVERAGE)

@@ -96,6 +96,38 @@ def test_slow_loris_is_closed_whatever_it_is_slow_with(tmp_path):
     run(check())
 
 
+def test_the_rest_of_a_refused_body_is_not_waited_for_for_ever(tmp_path):
+    """Otherwise anybody, without a token, could hold all connections by a byte now and then."""
+
+    async def check():
+        async with serving(tmp_path, sessions={"hello_seconds": 0.3}) as server:
+            for head in (b"POST /v1/events HTTP/1.1\r\nAuthorization: Bearer wrong", b"GET /healthz HTTP/1.1"):
+                async with wire(server) as (reader, writer), asyncio.timeout(5):
+                    writer.write(head + b"\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
+                    drip = asyncio.create_task(_drip(writer, b" "))
+                    assert (await reader.read()).startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 200 "))
+                    drip.cancel()
+            await until(lambda: server.doors.connections == 0)
+
+    run(check())
+
+
+def test_a_connection_goes_on_after_the_whole_of_a_refused_body(tmp_path):
+    async def check():
+        async with serving(tmp_path) as server, wire(server) as (reader, writer), asyncio.timeout(5):
+            for status in (b"401", b"401"):
+                writer.write(
+                    b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\n"
+                    b"Content-Length: 10\r\n\r\n"
+                )
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.split()[1] == status
+                await reader.readuntil(b"}")
+                writer.write(b"0123456789")
+
+    run(check())
+
+
 async def _drip(writer, part):
     while True:
         writer.write(part)

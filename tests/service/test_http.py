@@ -160,6 +160,24 @@ def test_the_life_of_a_subscription(tmp_path):
     run(check())
 
 
+def test_a_subscription_may_have_any_id(tmp_path):
+    """Its place is the Location of the answer, whatever has to be encoded there."""
+
+    async def check():
+        async with serving(tmp_path) as server, http(server) as client:
+            for id in ("a b", "ключ", "a?b", "a#b", "a/b", "100%", "a%41", "a\\b", "a\r\nX-Other: y", "ana@example.org"):
+                made = await client.post("/v1/subscriptions", json={"id": id, "type": "T"})
+                assert made.status_code == 201, made.text
+                place = made.headers["location"]
+                assert "x-other" not in made.headers
+                assert (await client.get(place)).json()["id"] == id
+                assert (await client.delete(place)).status_code == 204
+            assert (await client.get("/v1/subscriptions")).json() == {"subscriptions": []}
+            problem(await client.get("/v1/subscr%0Aiptions"), 404)
+
+    run(check())
+
+
 def test_a_new_start_discards(tmp_path):
     async def check():
         async with serving(tmp_path) as server, http(server) as client:
@@ -362,6 +380,19 @@ def test_methods_paths_and_parameters_that_there_are_not(tmp_path):
                 assert (await client.get(path)).status_code in (404, 405), path
             problem(await client.get("/v1/subscriptions?usr=ana"), 400)
             problem(await client.get("/v1/session"), 404)  # a WebSocket lives there, and this is none
+
+    run(check())
+
+
+def test_methods_that_do_not_exist_are_counted_as_one(tmp_path):
+    """Else everyone could fill the memory with the names of methods."""
+
+    async def check():
+        async with serving(tmp_path) as server, http(server) as client:
+            for number in range(3):
+                problem(await client.request(f"ODD{number}", "/v1/events"), 405)
+            assert server.doors.metrics.requests["-", "/v1/events", "405"] == 3
+            assert len(server.doors.metrics.requests) == 1
 
     run(check())
 

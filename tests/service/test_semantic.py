@@ -2,6 +2,7 @@
 
 import logging
 
+import msgspec
 import pytest
 
 from recado.errors import RecadoError
@@ -11,7 +12,8 @@ from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.service.config import ConfigError, make_config
 from recado.service.matching_semantic import ServiceMatcher, default_settings
-from service.running import agent, http, raw, run, serving
+from service.running import agent, http, raw, run, serving, until
+from service.test_webhooks import receiver
 
 MEAN = {"measure": "mean"}
 SALE = {"product": "book", "price": 60}
@@ -48,6 +50,32 @@ def test_the_document_s_operations_reach_other_words_and_survive(tmp_path):
 
     run(subscribe())
     run(again())
+
+
+def test_a_callback_gets_the_event_that_names_things_otherwise(tmp_path):
+    """The document's section 3.8: the publisher's names and values, and the identifiers in two headers."""
+
+    async def check():
+        async with (
+            serving(tmp_path, webhooks={"private": True}) as server,
+            http(server) as client,
+            receiver() as target,
+        ):
+            wanted = {"subscription": "{product, EQ, book; sale price, GT, 50}", "callback": target.url}
+            made = await client.post("/subscriptions", json={**wanted, "semantic": MEAN})
+            assert made.status_code == 201, made.text
+            await client.post("/events", json={**SALE, "price": 40})
+            answer = await client.post("/events", json=SALE)
+            assert answer.status_code == 202, answer.text
+            await until(lambda: target.requests, 20)
+            [(line, fields, body)] = target.requests
+            assert line == "POST /hook?x=1 HTTP/1.1"
+            assert fields["x-subscription-id"] == made.json()["id"]
+            assert fields["x-notification-id"] == answer.json()["notificationId"]
+            assert msgspec.json.decode(body) == {"id": answer.json()["notificationId"], **SALE}
+            await until(lambda: server.doors.metrics.webhooks_delivered == 1)
+
+    run(check())
 
 
 def test_over_a_websocket_with_the_subscriber_s_names(tmp_path):

@@ -41,15 +41,15 @@ async def sip_serving(folder, **sections):
         yield server
 
 
-def url(server, user="ana", password="", domain="localhost"):
+def url(server, user="ana", password="", domain="localhost", transport="udp"):
     who = f"{user}:{password}" if password else user
-    return f"recado+sip://{who}@{domain};registrar={server.sip_address};profile=lab"
+    return f"recado+sip://{who}@{domain};registrar={server.sip_address};profile=lab;transport={transport}"
 
 
-def client_at(server, host, device="phone", **more):
+def client_at(server, host, device="phone", transport="udp", **more):
     """A client whose device is at an address that the test changes."""
     quick = {"first_wait": 0.05, "longest_wait": 0.2, **more}
-    options = make_options(url(server), user=None, device=device, state=None, **quick)
+    options = make_options(url(server, transport=transport), user=None, device=device, state=None, **quick)
     line = SipLine(options.target, options.device, poll_seconds=0.02)
     line.host = host
     return Client(options, line), line
@@ -93,6 +93,26 @@ def test_publish_subscribe_and_receive(tmp_path):
                 assert (info.device, info.kind, info.connected) == ("phone", "rudp", True)
             await until(lambda: states(server) == {})
             assert [held.id for held in server.engine.subscriptions(ADMIN, "ana")] == ["all"]
+
+    asyncio.run(main())
+
+
+def test_a_session_whose_sip_goes_over_tcp(tmp_path):
+    async def main():
+        async with sip_serving(tmp_path, sip={"transport": "tcp"}) as server:
+            client, line = client_at(server, "127.0.0.2", transport="tcp")
+            async with client as ana:
+                for endpoint in (server._sip._endpoint, line._endpoint):
+                    assert (endpoint.local.transport, len(endpoint._streams) > 0) == ("tcp", True)
+                every = await ana.subscribe("n >= 0", id="all").ready()
+                assert [await ana.publish("Tick", {"n": n}) for n in range(3)] == [0, 1, 2]
+                line.host = "127.0.0.3"
+                await until(lambda: line.handovers == 1)
+                await publish(server, range(3, 6))
+                assert numbers(await collect(every, 6)) == list(range(6))
+                await until(lambda: server.engine.sessions(ADMIN, "ana")[0].address.startswith("127.0.0.3"))
+                assert states(server) == {"phone": True}
+            await until(lambda: states(server) == {})
 
     asyncio.run(main())
 

@@ -214,7 +214,7 @@ def test_webhooks_can_be_off_or_public_only(tmp_path):
     [
         "http://127.0.0.1/", "http://localhost/", "http://x.localhost/", "http://[::1]/", "http://10.1.2.3/",
         "http://192.168.0.1/", "http://172.16.0.1/", "http://169.254.169.254/latest/meta-data", "http://0.0.0.0/",
-        "http://[::ffff:127.0.0.1]/", "http://[fe80::1]/", "http://[fc00::1]/", "http://224.0.0.1/", "http://127.1/",
+        "http://[::ffff:127.0.0.1]/", "http://[fe80::1]/", "http://[fec0::1]/", "http://[fc00::1]/", "http://224.0.0.1/", "http://127.1/",
         "http://0x7f000001/", "http://2130706433/", "http://017700000001/", "http://[2002:7f00:1::]/",
         "http://[64:ff9b::7f00:1]/", "http://255.255.255.255/", "http://100.64.0.1/", "http://[::]/",
         "ftp://example.org/", "http:///x", "example.org", "http://user:pw@example.org/", "http://example.org/#f",
@@ -308,6 +308,22 @@ def test_answers_without_end_and_without_sense(tmp_path):
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", ["\u00b2", "-5", "soon", "Fri, 01 Jan 0101 00:00:00 -0000"])
+def test_a_retry_after_without_sense_is_none(tmp_path, asked):
+    """It is an answer like any other: the letter is given up after the last attempt."""
+
+    async def check():
+        async with serving(tmp_path, webhooks=QUICK) as server, http(server) as client, receiver() as target:
+            head = b"HTTP/1.1 503 X\r\ndate: Fri, 01 Jan 2027 00:00:00 GMT\r\ncontent-length: 0\r\nretry-after: "
+            target.answers = [head + asked.encode() + b"\r\n\r\n"] * QUICK["attempts"]
+            await subscribe(client, target.url)
+            await client.post("/v1/events", json={"id": "a", "type": "T"})
+            await until(lambda: len(server.doors.letters) == 1, 5)
+            assert len(target.requests) == QUICK["attempts"]
+
+    run(check())
 
 
 def test_the_signature_can_be_checked_as_the_docs_say():

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,6 +35,8 @@ _log = logging.getLogger("recado.http")
 _SEND_SECONDS = 60.0
 _OPEN = ("/healthz", "/readyz", "/openapi.json")
 """Paths that need no token."""
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
+"""What metrics tell apart; anyone may send a method that does not exist, and another one each time."""
 
 
 class Route:
@@ -77,17 +80,18 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, and count it."""
         request = Request(scope, receive)
-        begun, route = perf_counter(), "other"
+        begun, route, path = perf_counter(), "other", _path(request)[:200]
         try:
             route, response = await self._respond(request)
         except RecadoError as error:
-            response = problem(error, request.url.path[:200])
+            response = problem(error, path)
         except Exception:  # noqa: BLE001  # the caller gets an answer, and the log the reason
-            _log.exception("a request failed in a way that nobody foresaw", extra={"path": request.url.path[:200]})
-            response = answer(500, "the service failed; its log says why", request.url.path[:200])
-        self._doors.metrics.requests[request.method if route != "other" else "-", route, str(response.status_code)] += 1
+            _log.exception("a request failed in a way that nobody foresaw", extra={"path": path})
+            response = answer(500, "the service failed; its log says why", path)
+        method = request.method if route != "other" and request.method in _METHODS else "-"
+        self._doors.metrics.requests[method, route, str(response.status_code)] += 1
         _log.debug(
-            "%s %s %d", request.method, request.url.path[:200], response.status_code,
+            "%s %s %d", request.method, path, response.status_code,
             extra={"seconds": round(perf_counter() - begun, 6)},
         )  # fmt: skip
         if request.method == "HEAD":
@@ -95,25 +99,26 @@ class App:
         await response(scope, receive, _patient(send))
 
     async def _respond(self, request: Request) -> tuple[str, Response]:
-        if request.url.path in _OPEN:
-            return request.url.path, self._open(request)
-        route, values = self._found(request.url.path)
+        path = _path(request)
+        if path in _OPEN:
+            return path, self._open(request)
+        route, values = self._found(path)
         if request.method == "OPTIONS":
             return route.path, Response(status_code=204, headers={"allow": route.allowed})
         operation = route.operations.get("GET" if request.method == "HEAD" else request.method)
         if operation is None:
-            return route.path, problem(_not_allowed(request.method, route.allowed), request.url.path)
+            return route.path, problem(_not_allowed(request.method, route.allowed), path[:200])
         try:
             return route.path, await self._perform(operation, request, dict(zip(route.names, values, strict=True)))
         except RecadoError as error:
-            return route.path, problem(error, request.url.path[:200])
+            return route.path, problem(error, path[:200])
 
     def _open(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"allow": "GET, HEAD, OPTIONS"})
         if request.method not in ("GET", "HEAD"):
             raise _not_allowed(request.method, "GET, HEAD, OPTIONS")
-        match request.url.path:
+        match _path(request):
             case "/healthz":
                 return service.healthz()
             case "/readyz":
@@ -121,10 +126,10 @@ class App:
             case _:
                 return json_answer(self._document)
 
-    def _found(self, path: str) -> tuple[Route, tuple[str, ...]]:
+    def _found(self, path: str) -> tuple[Route, list[str]]:
         for route in self._routes:
             if found := route.pattern.fullmatch(path):
-                return route, found.groups()
+                return route, [unquote(value) for value in found.groups()]
         raise Unknown(f"there is nothing at {path[:200]!r}; /openapi.json lists what there is")
 
     async def _perform(self, operation: Operation, request: Request, values: dict[str, str]) -> Response:
@@ -143,6 +148,11 @@ class App:
         address = request.client.host if request.client else ""
         user = request.query_params.get("user", "")
         return self._doors.identity.principal(Caller(address, request.headers, user))
+
+
+def _path(request: Request) -> str:
+    """The path as it was sent: an id may hold ``/``, ``?`` and ``#``, which are themselves only after decoding."""
+    return bytes(request.scope["raw_path"]).decode("latin-1")
 
 
 def _not_allowed(method: str, allowed: str) -> StatusError:

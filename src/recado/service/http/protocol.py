@@ -2,7 +2,8 @@
 
 - Connections are counted; one too many gets a 503 and is closed.
 - The head of a request must be complete within ``sessions.hello_seconds`` of its first byte, or of the connection: who
-  sends a header a second (slow-loris), or nothing, is closed. Bodies are timed where they are read.
+  sends a header a second (slow-loris), or nothing, is closed. Bodies are timed where they are read; one whose answer
+  has left already, a refusal say, has as long to end.
 - A request that is no HTTP gets a problem like any other error: 400, or 431 if its head is too large.
 - ``/v1/session`` becomes a WebSocket; an upgrade elsewhere is ignored, as HTTP allows.
 """
@@ -59,10 +60,21 @@ class HttpConnection(H11Protocol):
         if self.transport.is_closing():
             return
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        if self.conn.their_state is h11.IDLE:
+            if self._patience is None and self.timeout_keep_alive_task is None:
+                self._wait_for_head()
+        elif not self._answered_early():
             self._stop_waiting()
-        elif self._patience is None and self.timeout_keep_alive_task is None:
+
+    def on_response_complete(self) -> None:
+        """An answer may leave before all of its request is there: the rest is dropped, and not waited for for ever."""
+        super().on_response_complete()
+        if self._answered_early():
+            self._stop_waiting()
             self._wait_for_head()
+
+    def _answered_early(self) -> bool:
+        return self.conn.their_state is h11.SEND_BODY and self.cycle is not None and self.cycle.response_complete
 
     def _wait_for_head(self) -> None:
         self._patience = self.loop.call_later(self._doors.config.sessions.hello_seconds, self._lost_patience)

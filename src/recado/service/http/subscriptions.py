@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import msgspec
 from starlette.responses import Response
 
@@ -19,7 +21,7 @@ async def subscribe(call: Call) -> Response:
     call.check_media("application/json")
     raw = await call.body()
     held = await call.doors.subscribe(call.who, raw, call.text("device") or DEVICE)
-    return json_answer(shown(held.members()), 201, {"location": f"/v1/subscriptions/{held.id}"})
+    return json_answer(shown(held.members()), 201, {"location": f"/v1/subscriptions/{quote(held.id, safe='')}"})
 
 
 async def subscriptions(call: Call) -> Response:

@@ -142,10 +142,10 @@ async def _read_little(response: httpx.Response) -> None:
 
 def _retry_after(response: httpx.Response) -> float:
     text = response.headers.get("retry-after", "")
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return float(text[:9])
     try:
         asked = parsedate_to_datetime(text).timestamp() - parsedate_to_datetime(response.headers["date"]).timestamp()
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return 0.0
     return max(asked, 0.0)

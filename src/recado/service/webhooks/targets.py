@@ -90,6 +90,8 @@ def is_public(address: Address) -> bool:
         return False
     if isinstance(address, IPv4Address):
         return True
+    if address.is_site_local:  # the private addresses of old, which is_global takes for public
+        return False
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if address in _NAT64:
         inner.append(IPv4Address(int(address) & 0xFFFFFFFF))

@@ -85,7 +85,7 @@ def _mail(
             mail.append(MailRow(nid, box, at, sub_id.decode()))
         else:
             unreadable.append((nid, box))
-            bad.append(("mail", "nid", nid))
+            bad.append(("mail", "nid, box", (nid, box)))  # users have the same nids
     return mail, unreadable
 
 
@@ -106,10 +106,12 @@ def _set_aside(db: sqlite3.Connection, bad: list[tuple[str, str, Any]], damage: 
     if not bad:
         return
     db.execute("BEGIN IMMEDIATE")
-    for table, column, key in bad:
+    for table, columns, key in bad:
         shown = key.hex() if type(key) is bytes else str(key)
-        damage.append(f"a row of {table} with {column} {shown} does not have its checksum; it was set aside")
-        for row in db.execute(f"SELECT * FROM {table} WHERE {column} = ?", (key,)).fetchall():  # noqa: S608  # ours
+        damage.append(f"a row of {table} with {columns} {shown} does not have its checksum; it was set aside")
+        values = key if type(key) is tuple else (key,)
+        rows = f"FROM {table} WHERE ({columns}) = ({', '.join('?' * len(values))})"
+        for row in db.execute(f"SELECT * {rows}", values).fetchall():  # noqa: S608  # the names are ours
             db.execute("INSERT INTO damaged VALUES (?, ?, ?)", (table, shown, repr(row)))
-        db.execute(f"DELETE FROM {table} WHERE {column} = ?", (key,))  # noqa: S608  # ours
+        db.execute(f"DELETE {rows}", values)  # noqa: S608  # the names are ours
     db.execute("COMMIT")
