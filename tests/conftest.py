@@ -5,6 +5,7 @@ cases, and ``thorough`` (used by ``make test-all``) for many of them. A test tha
 number.
 """
 
+import logging
 import os
 
 import pytest
@@ -40,3 +41,14 @@ def spark():
     yield session
     session.stop()
     log_file().unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def _same_logging():
+    """A service that a test runs in this process sets up logging; the next test does not inherit that."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [held for held in root.handlers if getattr(held, "recado", False)]:
+        root.removeHandler(handler)
+    root.setLevel(level)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from client.service import Background
+from recado.cli.context_target import beginning
 from recado.cli.pub_template import expand, members, scalar
 from recado.cli.sub_format import compiled, for_a_person
 from recado.errors import RecadoError
@@ -123,6 +124,11 @@ def test_errors_say_what_would_be_right(recado, arguments, told):
     run = recado(*arguments)
     assert run.code in (1, 2)
     assert told in run.err + run.out
+
+
+def test_a_span_back_beyond_all_time_begins_at_the_start():
+    assert beginning("999999999d") == beginning("start") == (0, None)
+    assert beginning("1d")[0] is None
 
 
 @pytest.mark.parametrize("verb", [["pub", "T"], ["sub"], ["replay"], ["session", "ls"], ["mailbox", "drain"]])

@@ -218,6 +218,9 @@ def test_addresses_that_cannot_be_listened_on():
         bind("nowhere.invalid", 0)
     with pytest.raises(ListenError, match="cannot listen"):
         bind("192.0.2.1", 0)
+    for port in (-1, 65_536, 99_999):
+        with pytest.raises(ListenError, match="is no port; use one from 1 to 65535"):
+            bind("127.0.0.1", port)
 
 
 def test_tls_with_and_without_certificates_of_callers(tmp_path):

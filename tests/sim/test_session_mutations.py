@@ -31,7 +31,7 @@ MUTATIONS = {
     "what waits is not kept": (Exchange.put, "self.changes.notes.append(note)", "pass"),
     "an expired subscription still gets events": (Desk.publish, "if standing.expires_at <= at:", "if False:"),
     "a new subscription misses an event": (Desk.subscribe, "since=position,", "since=position + 1,"),
-    "notifications of one user are numbered alike": (Desk._ordinal, "return last + 1", "return 1"),
+    "notifications of one user are numbered alike": (Desk._ordinal, "if number not in user.ordinals", "if number == 1"),
     "events are not dispatched again after a crash": (
         broker.Broker._start,
         'range(self._kept["dispatched"], len(self.log))',

@@ -65,7 +65,10 @@ def beginning(text: str) -> tuple[int | None, str | None]:
     span = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if span:
         unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[span[2]]
-        return None, format_time(datetime.now(UTC) - timedelta(**{unit: int(span[1])}))
+        try:
+            return None, format_time(datetime.now(UTC) - timedelta(**{unit: int(span[1])}))
+        except OverflowError:  # before the year 1, and so before all events
+            return 0, None
     try:
         return None, format_time(parse_time(text))
     except ValueError:

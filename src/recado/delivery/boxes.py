@@ -85,3 +85,11 @@ class Boxes:
         if notice is not None:
             user.remembered -= len(notice.nids)
             self.changes.notices[id] = user, None
+            for link in (*user.links.values(), *user.alone.values()):
+                link.told.pop(id, None)
+
+    def forget_box(self, box: Box) -> None:
+        """It is empty, and nobody reads it."""
+        del box.user.boxes[box.device]
+        if box.number:
+            self.changes.boxes.append(box.number)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -120,11 +121,10 @@ class Desk(Exchange):
             raise LimitError(f"the service has {self.active:,} subscriptions, which is the limit")
 
     def _ordinal(self, user: User) -> int:
-        """A number that none of the user's subscriptions has, larger than all if there is one."""
+        """The next number after the last one that none of the user's subscriptions has; after the greatest comes 1."""
         last = next(reversed(user.ordinals), 0)
-        if last < _LAST_ORDINAL:
-            return last + 1
-        return next(n for n in range(1, _LAST_ORDINAL + 1) if n not in user.ordinals)
+        following = chain(range(last + 1, _LAST_ORDINAL + 1), range(1, last + 1))
+        return next(number for number in following if number not in user.ordinals)
 
     def renew(self, standing: Standing, expires_at: datetime, *, position: int, now: datetime) -> Standing:
         """Extend it; one that expired within the grace goes on under its id."""
@@ -210,7 +210,8 @@ class Desk(Exchange):
             if not standing.since <= position < standing.until:
                 continue
             if standing.expires_at <= at:
-                self._expire(standing, position, at)
+                if standing.active:  # else its end was told, or asked for
+                    self._expire(standing, position, at)
                 continue
             user = standing.user
             if standing.constraints:

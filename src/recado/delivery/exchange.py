@@ -11,6 +11,7 @@ from typing import Any
 
 from recado.delivery.boxes import Boxes
 from recado.delivery.mailbox import DELIVERED, DROPPED, WAITING, Bounds, Box, Feed, Link, Note
+from recado.delivery.notices import UNCONFIRMED
 from recado.delivery.sessions import Close, Device, Push, Tell, User
 from recado.errors import LimitError
 
@@ -199,6 +200,8 @@ class Exchange(Boxes):
         link = self.links.get(key)
         for id in notices if link else ():
             self.forget_notice(link.user, id)  # type: ignore[union-attr]  # there is a link
+        if link is not None and link.news:
+            self.pump(link)
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
@@ -252,6 +255,9 @@ class Exchange(Boxes):
 
     def _tell(self, link: Link) -> None:
         """Notices whose place has come: those before them have been given to the link."""
+        room = UNCONFIRMED - len(link.told)
+        if room <= 0:
+            return
         ahead = [note.nid for feed in link.feeds if (note := feed.next()) is not None]
         first = min(ahead, default=NEVER)
         new = [
@@ -259,7 +265,7 @@ class Exchange(Boxes):
             for notice in link.user.notices.values()
             if notice.id not in link.told and (notice.device == link.device or not (notice.device or link.alone))
         ]
-        ready = [notice for notice in new if notice.after <= first]
+        ready = [notice for notice in new if notice.after <= first][:room]
         link.news = len(ready) < len(new)
         for notice in ready:
             link.told[notice.id] = None
@@ -294,6 +300,8 @@ class Exchange(Boxes):
                     self.drop(box, box.aged(self.bounds, now), "age")
             for device in [d for d in user.devices.values() if d.link is None and now - d.seen_at > device_age]:
                 self.forget_device(user, device.id)
+            for box in [b for b in user.boxes.values() if b.device and not (b.length or b.feeds)]:
+                self.forget_box(box)
             if not (
                 user.devices
                 or user.alone
@@ -301,4 +309,6 @@ class Exchange(Boxes):
                 or user.notices
                 or any(b.length for b in user.boxes.values())
             ):
+                for box in list(user.boxes.values()):
+                    self.forget_box(box)
                 del self.users[user.name]

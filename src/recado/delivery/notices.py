@@ -16,6 +16,8 @@ from typing import Literal, TypeAlias
 GAP_NIDS = 4_096
 REMEMBERED = 1_000_000
 NOTICES = 4_096
+UNCONFIRMED = 1_024
+"""Notices that a leg is told before it confirms some: gaps grow meanwhile instead of becoming many."""
 
 Dropped: TypeAlias = Literal["full", "age", "purged", "damaged"]
 

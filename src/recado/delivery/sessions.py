@@ -94,12 +94,13 @@ class Changes:
     def __init__(self) -> None:
         self.notes: list[Note] = []  # new
         self.gone: list[Note] = []  # that were kept
+        self.boxes: list[int] = []  # numbers of boxes that are forgotten
         self.notices: dict[int, tuple[User, Notice | None]] = {}  # None: confirmed
         self.standings: dict[int, Standing | None] = {}  # by serial; None: forgotten
         self.devices: dict[tuple[str, str], Device | None] = {}  # by user and id
 
     def __bool__(self) -> bool:
-        return bool(self.notes or self.gone or self.notices or self.standings or self.devices)
+        return bool(self.notes or self.gone or self.boxes or self.notices or self.standings or self.devices)
 
     def settle(self) -> None:
         """Leave out notes that wait no longer; the others count as kept from here on."""

@@ -11,6 +11,7 @@ import logging
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from time import perf_counter
 
@@ -176,6 +177,8 @@ class Dispatcher:
         except Exception:  # noqa: BLE001  # one connection's fault must not become everybody's
             _log.exception("a connection failed in a way that nobody foresaw; it is given up")
             self.desk.lost(effect.leg, self._clock())
+            with suppress(Exception):  # else its device would wait on it for ever
+                effect.leg.close("failed")
 
     def _push(self, effect: Push) -> None:
         leg, notes, fresh = effect
@@ -192,7 +195,9 @@ class Dispatcher:
     def _renamed(self, note: Note) -> bytes:
         """The event under the names of the subscription, if that wants it and is still there."""
         standing = note.box.user.ordinals.get(note.nid & (1 << ORDINAL_BITS) - 1)
-        return note.event if standing is None else self.matcher.renamed_text(note.event, str(standing.serial))
+        if standing is None or not standing.since <= note.nid >> ORDINAL_BITS < standing.until:
+            return note.event  # its ordinal may have passed to another one
+        return self.matcher.renamed_text(note.event, str(standing.serial))
 
 
 def _message(notice: Notice) -> Gap | SubCancelled:

@@ -48,6 +48,10 @@ class Engine(EngineCore):
         authorise(who, "subscribe", type=wanted.subscription.type)
         if wanted.subscription.semantic is not None or self.config.semantics.always:
             await asyncio.to_thread(self.matcher.check, wanted.subscription)
+        self.keeper.check()
+        owner = self.desk.users.get(who.user)
+        before = owner.standings.get(wanted.subscription.id) if owner else None
+        replaces = before is not None and before.active
         standing = self.desk.subscribe(
             who.user,
             wanted.subscription.id,
@@ -60,7 +64,7 @@ class Engine(EngineCore):
             record=wanted.record,
         )
         upkeep.match_from_now(self, standing, wanted.subscription)
-        await self._kept(standing)
+        await self._kept(standing, replaces=replaces)
         self.metrics.subscribed += 1
         return held(standing)
 
@@ -73,18 +77,24 @@ class Engine(EngineCore):
         standing = self._standing(who, sub_id)
         authorise(who, "subscribe", type=str(standing.record.get("type") or ""))
         until = expiry(expires_at, ttl, now, self.config.subscriptions)
+        self.keeper.check()
         renewed = self.desk.renew(standing, until, position=self.dispatcher.end, now=now)
         if renewed is not standing:
             upkeep.match_from_now(self, renewed, upkeep.subscription_of(renewed))
         await self._kept(renewed if renewed is not standing else None)
         return held(renewed)
 
-    async def _kept(self, new: Standing | None) -> None:
-        """Wait for the store; a subscription that could not be stored is taken back, for nobody was told of it."""
+    async def _kept(self, new: Standing | None, *, replaces: bool = False) -> None:
+        """Wait for the store; a subscription that could not be stored is taken back, for nobody was told of it.
+
+        One that replaces another stays: else its owner would be left with none, though the other was promised.
+        """
         try:
             await self.keeper.kept()
         except RecadoError:
-            if new is not None and new.active:
+            if new is not None and new.active and replaces:
+                self.watch(new, active=True)
+            elif new is not None and new.active:
                 self.desk.cancel(new, position=self.dispatcher.position, now=self.clock())
                 self.dispatcher.forget_ended()
             raise
@@ -162,7 +172,7 @@ class Engine(EngineCore):
 
     def noticed(self, leg: Leg, notices: Iterable[int]) -> None:
         self.desk.noticed(leg, list(notices))
-        self._changed()
+        self.settle()
 
     def lost(self, leg: Leg, reason: str) -> None:
         """The connection failed. What it did not acknowledge waits again."""

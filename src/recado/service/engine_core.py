@@ -100,7 +100,7 @@ class EngineCore:
             log.close()
             raise
         engine = cls(config, log, store, clock)
-        upkeep.remember_newest(engine.intake, engine.reader, log.end)
+        await asyncio.to_thread(upkeep.remember_newest, engine.intake, engine.reader, log.end)
         engine.ready = True
         engine._tasks = [asyncio.create_task(engine._load()), asyncio.create_task(upkeep.keep_up(engine))]
         return engine
@@ -211,8 +211,12 @@ class EngineCore:
 
     def left(self, standing: Standing) -> None:
         self.metrics.expired += standing.reason == "expired"
-        if self.loaded:
-            self.watch(standing, active=False)
+        if not self.loaded:
+            return
+        self.watch(standing, active=False)
+        successor = standing.user.standings.get(standing.id)
+        if successor is not None and successor.active:  # it was there before this one had got its last events
+            self.watch(successor, active=True)
 
     def watch(self, standing: Standing, *, active: bool) -> None:
         for watcher in self.watchers:

@@ -72,10 +72,14 @@ class Keeper:
         await self.kept()
         return await self._loop.run_in_executor(self._thread, self._store.values, space)
 
-    async def kept(self) -> None:
-        """Everything up to now is on stable storage."""
+    def check(self) -> None:
+        """Raise Busy while nothing can be written; what has to be durable is best not begun then."""
         if self.trouble and self._failing is not None:
             raise Busy(f"{self.trouble}; nothing new is promised, try again later")
+
+    async def kept(self) -> None:
+        """Everything up to now is on stable storage."""
+        self.check()
         future: Future[None] = self._loop.create_future()
         self._waiting.append(future)
         self._schedule(0)
@@ -112,7 +116,7 @@ class Keeper:
         desk.forget_closed(dispatched)
         changes = desk.take_changes()
         values, self._values = self._values, {}
-        batch = Batch(dispatched=dispatched, boxes=self._new_boxes(changes), values=values)
+        batch = Batch(dispatched=dispatched, boxes=self._new_boxes(changes), forget_boxes=changes.boxes, values=values)
         for serial, standing in changes.standings.items():
             if standing is None:
                 batch.forget_subscriptions.append(serial)

@@ -20,6 +20,7 @@ from recado.service.http.protocol import HEAD_BYTES, HttpConnection
 from recado.service.websocket.connection import Connection
 
 _BACKLOG = 2_048
+_LAST_PORT = 65_535
 
 
 class ListenError(ConfigError):
@@ -84,6 +85,10 @@ class Listener:
 
 def bind(host: str, port: int) -> socket.socket:
     """A bound socket, or an error that says what to do."""
+    if not 0 <= port <= _LAST_PORT:  # the system would take another one, without a word
+        raise ListenError(
+            f"http.port: {port} is no port; use one from 1 to {_LAST_PORT}, or 0 to let the system choose"
+        )
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)

@@ -308,6 +308,27 @@ def test_a_busy_service_is_asked_again_but_publications_are_not():
     assert isinstance(made.answers()["sub"], m.Subscribed)
 
 
+def test_a_renewal_that_met_a_limit_on_requests_is_tried_again():
+    made = world(busy_seconds=0.5)
+    made.ask(words.MakeSubscription({"id": "s", "ttl": TTL}, "sub"))
+    made.run(2.0)
+    carry_out, refusals = made.broker.carry_out, 3
+
+    def limited(message, now):
+        nonlocal refusals
+        refusals -= 1
+        return carry_out(message, now) if refusals < 0 else [m.Error(message.req, 429, "slower")]
+
+    made.broker.carry_out = limited
+    made.broker.receive = lambda messages, now: [one for each in messages for one in made.broker.carry_out(each, now)]
+    made.ask(words.ListSubscriptions("mine"))
+    made.run(1.5 * TTL)
+    assert made.answers()["mine"].code == 429, "the application hears of its own"
+    assert made.heard(words.RenewalRefused) == []
+    assert made.broker.renewals
+    assert made.broker.subs["s"] > 1.5 * TTL
+
+
 def test_a_replay_goes_on_after_a_reconnect():
     made = world()
     for number in range(9):

@@ -163,6 +163,37 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
     db.close()
 
 
+def test_damaged_mail_of_one_box_is_set_aside_and_that_of_others_stays(tmp_path):
+    """Two users have notifications with the same nid, which is only theirs together with the box."""
+    store = StateStore(tmp_path)
+    store.write(FULL)
+    nid = 3 << 20 | 1
+    store._db.execute("UPDATE mail SET at = 99 WHERE nid = ? AND box = 2", (nid,))
+    assert store.load().unreadable == [(nid, 2)]
+    store.close()
+    store = StateStore(tmp_path)
+    again = store.load()
+    assert [(row.nid, row.box) for row in again.mail] == [(nid, 1), (4 << 20 | 1, 1)]
+    assert again.damage == again.unreadable == []
+    store.close()
+
+
+def test_a_damaged_mark_is_known_from_its_copy(store):
+    store.write(Batch(dispatched=7))  # there is no mail from which it could be guessed
+    store._db.execute("UPDATE marks SET value = 9 WHERE name = 'dispatched'")
+    loaded = store.load()
+    assert loaded.dispatched == 7
+    assert loaded.damage == ["the mark 'dispatched' does not have its checksum"]
+
+
+def test_boxes_are_forgotten(store):
+    store.write(FULL)
+    store.write(Batch(gone=[(3 << 20 | 1, 2)], forget_boxes=[2]))
+    loaded = store.load()
+    assert loaded.boxes == [BoxRow(1, "ana", "")]
+    assert len(loaded.mail) == 2
+
+
 def changes_of(loaded):
     return (loaded.subscriptions, loaded.boxes, loaded.mail, loaded.held, loaded.notices, loaded.devices)
 

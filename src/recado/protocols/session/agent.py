@@ -34,7 +34,7 @@ from recado.protocols.session.agent_state import AgentState, Own, raw
 from recado.protocols.session.agent_words import AgentError, AgentSettings
 
 SERVICE = "service"
-_BUSY = 503
+_BUSY, _TOO_MANY = 503, 429
 
 
 class Agent(AgentState):
@@ -212,7 +212,8 @@ class Agent(AgentState):
             return
         message, ref, tries = waiting
         if not isinstance(message, m.Publish):
-            if isinstance(answer, m.Error) and answer.code == _BUSY and tries < self.settings.busy_tries:
+            later = (_BUSY, _TOO_MANY) if isinstance(ref, Own) else (_BUSY,)
+            if isinstance(answer, m.Error) and answer.code in later and tries < self.settings.busy_tries:
                 self._put_off(waiting)
                 return
             agent_care.note(self, message, answer, now)

@@ -30,7 +30,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     a subscription that expired (the mobility document, 8.4 and 8.5). ``outbox`` bounds the requests that wait while
     there is no connection, oldest dropped first; 0 refuses them at once. ``greets`` is true where the transport itself
     does not say who is there: the agent then begins with HELLO and confirms notifications with ACK. A request that the
-    service is too busy for (503) is made again every ``busy_seconds``; a publication is not: others would overtake it.
+    service is too busy for (503) is made again every ``busy_seconds``, and one of the agent's own also if it came too
+    fast (429); a publication is not: others would overtake it.
     """
 
     device: str = "device"

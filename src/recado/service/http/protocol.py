@@ -74,7 +74,8 @@ class HttpConnection(H11Protocol):
             self._wait_for_head()
 
     def _answered_early(self) -> bool:
-        return self.conn.their_state is h11.SEND_BODY and self.cycle is not None and self.cycle.response_complete
+        complete = getattr(self.cycle, "response_complete", False)  # there is no cycle if it became a WebSocket
+        return self.conn.their_state is h11.SEND_BODY and bool(complete)
 
     def _wait_for_head(self) -> None:
         self._patience = self.loop.call_later(self._doors.config.sessions.hello_seconds, self._lost_patience)

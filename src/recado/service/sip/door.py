@@ -124,6 +124,7 @@ class SipDoor:
             case events.Incoming():
                 self._invited(event)
             case events.Established(call) if call in self._legs:
+                self._replace(call)
                 self._legs[call].established()
             case events.Updated(call, _, remote) if call in self._legs:
                 self._updated(call, remote.media)
@@ -174,6 +175,14 @@ class SipDoor:
             self._legs[call].finish(str(error))
         else:
             self._legs[call].updated((media.host, media.port))
+
+    def _replace(self, call: str) -> None:
+        """A device has one session: one that it lost, and did not update, ends (15.4-A17)."""
+        new = self._legs[call]
+        for other, leg in list(self._legs.items()):
+            same = leg is not new and leg.who.user == new.who.user and leg.device == new.device
+            if same and not leg.attached:  # else the engine closes it when the new one is attached
+                self._hang_up(other)
 
     def _hang_up(self, call: str) -> None:
         with suppress(SipError):  # it may be over already

@@ -146,6 +146,6 @@ def _retry_after(response: httpx.Response) -> float:
         return float(text[:9])
     try:
         asked = parsedate_to_datetime(text).timestamp() - parsedate_to_datetime(response.headers["date"]).timestamp()
-    except (KeyError, ValueError, TypeError, OverflowError):
+    except (KeyError, ValueError, TypeError):
         return 0.0
     return max(asked, 0.0)

@@ -42,7 +42,7 @@ _log = logging.getLogger("recado.websocket")
 _quiet = logging.getLogger("recado.websocket.frames")
 _quiet.setLevel(logging.WARNING)  # at DEBUG the library logs whole frames, and HELLO holds a token
 
-_CODES = {"draining": 1012, "too slow": 1013, "taken over": 1000, "ended": 1000, "bye": 1000}
+_CODES = {"draining": 1012, "too slow": 1013, "failed": 1011, "taken over": 1000, "ended": 1000, "bye": 1000}
 
 
 class Connection(asyncio.Protocol):

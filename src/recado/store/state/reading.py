@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recado.store.state.rows import (
+    DISPATCHED,
     POSITION_BITS,
     BoxRow,
     DeviceRow,
@@ -90,12 +91,15 @@ def _mail(
 
 
 def _dispatched(db: sqlite3.Connection, damage: list[str]) -> int | None:
-    row = db.execute("SELECT value, checksum FROM marks WHERE name = 'dispatched'").fetchone()
-    if row is None:
+    found = False
+    for name in DISPATCHED:
+        for value, check in db.execute("SELECT value, checksum FROM marks WHERE name = ?", (name,)):
+            if type(value) is int and checksum("marks", name.encode(), number_key(value)) == check:
+                return value
+            found = True
+            damage.append(f"the mark {name!r} does not have its checksum")
+    if not found:
         return None
-    value, check = row
-    if type(value) is int and checksum("marks", b"dispatched", number_key(value)) == check:
-        return value
     last = db.execute("SELECT max(nid) FROM mail").fetchone()[0]
     damage.append("the mark of what was dispatched is damaged; it is taken from the newest mail")
     return None if last is None else (last >> POSITION_BITS) + 1
@@ -111,7 +115,7 @@ def _set_aside(db: sqlite3.Connection, bad: list[tuple[str, str, Any]], damage: 
         damage.append(f"a row of {table} with {columns} {shown} does not have its checksum; it was set aside")
         values = key if type(key) is tuple else (key,)
         rows = f"FROM {table} WHERE ({columns}) = ({', '.join('?' * len(values))})"
-        for row in db.execute(f"SELECT * {rows}", values).fetchall():  # noqa: S608  # the names are ours
+        for row in db.execute(f"SELECT * {rows}", values).fetchall():
             db.execute("INSERT INTO damaged VALUES (?, ?, ?)", (table, shown, repr(row)))
-        db.execute(f"DELETE {rows}", values)  # noqa: S608  # the names are ours
+        db.execute(f"DELETE {rows}", values)
     db.execute("COMMIT")

@@ -17,6 +17,8 @@ from recado.errors import RecadoError
 
 POSITION_BITS = 20
 """A nid is ``position << 20 | ordinal``."""
+DISPATCHED = ("dispatched", "dispatched, again")
+"""The mark of what is dispatched, twice: without it nobody would know which events are still to be notified."""
 
 
 class StateError(RecadoError):
@@ -93,6 +95,7 @@ class Batch(msgspec.Struct):
     mail: list[MailRow] = []
     held: dict[int, bytes] = {}
     gone: list[tuple[int, int]] = []  # nid and box
+    forget_boxes: list[int] = []  # without mail
     notices: list[NoticeRow] = []
     forget_notices: list[int] = []
     devices: list[DeviceRow] = []

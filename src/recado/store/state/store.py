@@ -20,6 +20,7 @@ from recado.store.log.errors import LogError
 from recado.store.log.wal import check_wal
 from recado.store.state.reading import read_all
 from recado.store.state.rows import (
+    DISPATCHED,
     POSITION_BITS,
     Batch,
     Loaded,
@@ -132,7 +133,8 @@ class StateStore:
             self._write_mail(batch)
             self._write_rows(batch)
             if batch.dispatched is not None:
-                _mark(self._db, "dispatched", batch.dispatched)
+                for name in DISPATCHED:
+                    _mark(self._db, name, batch.dispatched)
 
     def _write_mail(self, batch: Batch) -> None:
         self._put("boxes", ((row.number, number_key(row.number), packed(row)) for row in batch.boxes))
@@ -148,6 +150,7 @@ class StateStore:
                 "(SELECT 1 FROM mail WHERE nid >= ?1 << 20 AND nid < (?1 + 1) << 20)",
                 ((position,) for position in positions),
             )
+        self._drop("boxes", "number", batch.forget_boxes)
 
     def _write_rows(self, batch: Batch) -> None:
         self._put("subscriptions", ((row.serial, number_key(row.serial), packed(row)) for row in batch.subscriptions))

@@ -1,0 +1,115 @@
+"""What a desk keeps stays bounded, and numbers stay apart, however long it runs and whoever does not answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from recado.delivery import desk as desk_module
+from recado.delivery.desk import Desk
+from recado.delivery.mailbox import Bounds
+from recado.delivery.notices import UNCONFIRMED
+from recado.delivery.sessions import Tell
+
+START = datetime(2026, 11, 15, tzinfo=UTC)
+FOREVER = START + timedelta(days=365)
+DAY = timedelta(days=1)
+
+
+def subscribed(desk, id, position=0, **more):
+    return desk.subscribe("u", id, position=position, now=START, **{"expires_at": FOREVER, **more})
+
+
+def publish(desk, position, now=START):
+    desk.publish(position, b"x", now, list(desk.standings.values()))
+    desk.flush(now)
+
+
+def told(desk):
+    return [notice for effect in desk.take_effects() if isinstance(effect, Tell) for notice in effect.notices]
+
+
+def test_no_two_subscriptions_of_a_user_ever_have_the_same_ordinal(monkeypatch):
+    """Ordinals begin anew after the greatest, and those of subscriptions that stay are passed over."""
+    monkeypatch.setattr(desk_module, "_LAST_ORDINAL", 20)
+    desk = Desk(Bounds())
+    for position in range(100):
+        subscribed(desk, "changing", position)
+        if position in (3, 7):
+            subscribed(desk, f"staying-{position}", position)
+        desk.forget_closed(position)
+        ordinals = [standing.ordinal for standing in desk.standings.values()]
+        assert len(set(ordinals)) == len(ordinals) == len(desk.users["u"].ordinals)
+        assert all(1 <= ordinal <= 20 for ordinal in ordinals)
+
+
+def test_a_leg_that_confirms_nothing_is_told_of_so_many_gaps_and_then_of_whole_ones():
+    desk = Desk(Bounds(length=10))
+    subscribed(desk, "s")
+    link = desk.attach("u", "d", "leg", window=10, now=START)
+    count = 3 * UNCONFIRMED
+    for position in range(count):
+        publish(desk, position)
+    first = told(desk)
+    assert len(first) == len(link.told) == UNCONFIRMED
+    desk.noticed("leg", [notice.id for notice in first])
+    rest = told(desk)
+    assert len(rest) <= 2
+    nids = [nid for notice in first + rest for nid in notice.nids]
+    waiting = [note.nid for note in desk.users["u"].boxes[""].waiting()]
+    assert sorted(nids + waiting) == [position << 20 | 1 for position in range(count)]
+    desk.noticed("leg", [notice.id for notice in rest])
+    assert not link.told
+
+
+def test_the_end_of_a_subscription_is_told_once_though_events_follow():
+    """A sweep ended it while events that were accepted after its end were still to be dispatched."""
+    desk = Desk(Bounds())
+    subscribed(desk, "s", expires_at=START + timedelta(seconds=10))
+    desk.attach("u", "d", "leg", window=10, now=START)
+    late = START + timedelta(seconds=11)
+    desk.sweep(5, late, DAY)
+    for position in range(5):
+        publish(desk, position, late)
+    assert [notice.sub_ids for notice in told(desk)] == [("s",)]
+
+
+def test_a_subscription_that_was_renewed_is_not_told_to_have_ended():
+    desk = Desk(Bounds())
+    standing = subscribed(desk, "s", expires_at=START + timedelta(seconds=10))
+    desk.attach("u", "d", "leg", window=10, now=START)
+    late = START + timedelta(seconds=11)
+    desk.renew(standing, FOREVER, position=1, now=late)  # the event at 0 is accepted, and not dispatched
+    publish(desk, 0, late)
+    assert told(desk) == []
+
+
+def test_boxes_that_nobody_needs_are_forgotten():
+    desk = Desk(Bounds())
+    for number in range(50):
+        standing = subscribed(desk, f"hook-{number}", number, scope=f"webhook.{number}")
+        desk.attach_alone("u", f"webhook.{number}", number, window=10, now=START)
+        publish(desk, number)
+        desk.acked(number, number + 1 << 20)
+        desk.users["u"].boxes[f"webhook.{number}"].number = number + 1  # as the keeper does
+        desk.cancel(standing, position=number + 1, now=START)
+        desk.lost(number, START)
+    subscribed(desk, "s", 50, scope="phone")
+    publish(desk, 50)
+    desk.sweep(51, START, DAY)
+    assert list(desk.users["u"].boxes) == ["phone"]
+    assert desk.take_changes().boxes == list(range(1, 51))
+
+
+def test_a_user_of_whom_nothing_is_left_goes_with_all_boxes():
+    desk = Desk(Bounds())
+    standing = subscribed(desk, "s")
+    publish(desk, 0)
+    desk.users["u"].boxes[""].number = 7
+    desk.attach("u", "d", "leg", window=10, now=START)
+    desk.acked("leg", 1 << 20)
+    desk.cancel(standing, position=1, now=START)
+    desk.forget_closed(1)
+    desk.ended("leg")
+    desk.sweep(1, START, DAY)
+    assert not desk.users
+    assert desk.take_changes().boxes == [7]
