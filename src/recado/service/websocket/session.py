@@ -50,6 +50,7 @@ class Session:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._replays: dict[asyncio.Task[None], None] = {}
         self._barrier: asyncio.Task[None] | None = None  # the last request that others wait for
+        self._beside: dict[asyncio.Task[None], None] = {}  # SUBSCRIBEs since then that are not answered
         self._room: asyncio.Future[None] | None = None
         self._prefix, self._published = uuid4().hex, 0  # of ids for events that have none
         self.waiting_bytes = 0  # of publications that are not answered
@@ -116,15 +117,21 @@ class Session:
                 self._publish([message])
             case m.Subscribe(req) | m.Unsubscribe(req) | m.Renew(req) | m.QuerySubs(req) | m.DiscardSubs(req):
                 task = self._start(req, self._request_in_turn(message, self._before(message)))
-                if not isinstance(message, m.Subscribe):
+                if isinstance(message, m.Subscribe):
+                    self._beside[task] = None
+                else:
                     self._barrier = task
 
     def _before(self, message: m.FromAgent) -> list[asyncio.Task[None]]:
-        """The requests that come first: SUBSCRIBEs go side by side, anything else waits for all, and they for it."""
-        earlier = [task for task in self._tasks if task not in self._replays]
+        """The requests that come first: SUBSCRIBEs go side by side, anything else waits for all, and they for it.
+
+        Nothing waits for what another one that it waits for has waited for, so a flood of requests costs no more each.
+        """
+        barrier = [self._barrier] if self._barrier is not None else []
         if isinstance(message, m.Subscribe):
-            return [task for task in earlier if task is self._barrier]
-        return earlier
+            return barrier
+        beside, self._beside = self._beside, {}
+        return [*barrier, *beside]
 
     async def _request_in_turn(
         self,
@@ -172,6 +179,7 @@ class Session:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
+        self._beside.pop(task, None)
         self.answered()
 
     def _refuse(self, req: int | None, error: RecadoError) -> None:
