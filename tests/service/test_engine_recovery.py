@@ -9,6 +9,7 @@ from collections import defaultdict
 
 import pytest
 
+from recado.delivery.desk import Desk
 from recado.model.codec import read_event
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.service.engine import Engine
@@ -146,6 +147,28 @@ def test_what_was_dispatched_but_not_kept_is_dispatched_again(tmp_path):
         engine = await opened(tmp_path)
         assert [n.nid for n in await engine.peek(ANA, "ana", 10)] == nids
         assert len(nids) == 3
+        await engine.close()
+
+    run(story)
+
+
+def test_events_that_cannot_be_dispatched_stop_no_start(tmp_path, monkeypatch):
+    async def story():
+        engine = await opened(tmp_path)
+        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
+        await settled(engine)
+        engine.keeper._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
+        engine.desk.changes.notes.clear()
+        await engine.publish(BEN, [event(1)])
+        await die(engine)
+        with monkeypatch.context() as broken:
+            broken.setattr(Desk, "publish", lambda *_: 1 / 0)
+            engine = await opened(tmp_path)
+        assert engine.loaded
+        assert any("could not be dispatched" in text for text in engine.status()["damage"])
+        await engine.publish(BEN, [event(2)])
+        await settled(engine)
+        assert [n.nid >> 20 for n in await engine.peek(ANA, "ana", 10)] == [1]
         await engine.close()
 
     run(story)

@@ -26,9 +26,11 @@ from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
+from recado.service.config import make_config
 from recado.service.permissions import Principal
+from recado.service.sip.people import People
 from recado.service.sip.places import may_send
-from recado.service.tokens import add_token
+from recado.service.tokens import SIP_REALM, Tokens, add_token
 from service.running import agent, serving, until
 
 ADMIN = Principal("root", admin=True)
@@ -238,6 +240,17 @@ def test_a_password_is_a_token_for_sip(tmp_path):
             assert server.engine.desk.users.keys() <= {"ana"}
 
     asyncio.run(main())
+
+
+def test_the_secret_of_an_address_does_not_prove_the_bare_name(tmp_path):
+    tokens = tmp_path / "tokens"
+    for user in ("ana", "ana@localhost", "ana@elsewhere.example"):
+        add_token(tokens, user, user, sip=True)
+    people = People(make_config({"access": {"anonymous": False}}), Tokens(tokens))
+    assert people._secret("ana", SIP_REALM, "SHA-256")
+    assert people._secret("ana@elsewhere.example", SIP_REALM, "SHA-256")
+    assert people._secret("ana@LOCALHOST", SIP_REALM, "SHA-256") is None
+    assert people._secret("ana@localhost", SIP_REALM, "SHA-256") is None
 
 
 def test_through_a_real_registrar_and_proxy(tmp_path):

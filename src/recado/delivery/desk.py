@@ -56,7 +56,6 @@ class Desk(Exchange):
         self._expiries: list[tuple[datetime, int]] = []
         self._closed: list[Standing] = []  # ended, and not needed for a renewal
         self._touched: dict[Box, None] = {}
-        self._telling: dict[User, None] = {}
         self._fresh = NEVER
 
     # -- subscriptions -------------------------------------------------------------------------------------------------
@@ -238,17 +237,13 @@ class Desk(Exchange):
         return [self.box(user, device) for device in user.devices]
 
     def flush(self, now: datetime) -> None:
-        """Send what was published, and tell what has expired, since the last call."""
+        """Send what was published since the last call."""
         touched, self._touched = self._touched, {}
-        telling, self._telling = self._telling, {}
         fresh, self._fresh = self._fresh, NEVER
         for box in touched:
             self.drop(box, box.aged(self.bounds, now), "age")
             for feed in box.feeds:
                 self.pump(feed.link, fresh)
-        for user in telling:
-            for link in user.links.values():
-                self.pump(link, fresh)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

@@ -130,9 +130,13 @@ class Recovery:
         rows: Iterator[Any] = zip(*columns, strict=True)
         for (at, _), group in groupby(enumerate(rows), key=lambda pair: (pair[1][1], pair[1][0] - pair[0])):
             some = [row for _, row in group]
-            texts = [text.encode() for _, _, text in some]
-            events = [read_event(text, limits=TRUSTED) for text in texts]
-            self._dispatcher.dispatch(some[0][0], at.astimezone(UTC), events, texts)
+            try:
+                texts = [text.encode() for _, _, text in some]
+                events = [read_event(text, limits=TRUSTED) for text in texts]
+                self._dispatcher.dispatch(some[0][0], at.astimezone(UTC), events, texts)
+            except Exception as error:  # noqa: BLE001  # a service that never starts would help nobody
+                _log.debug("what stopped the dispatch", exc_info=True)
+                self.note([f"events {some[0][0]:,} to {some[-1][0]:,} could not be dispatched: {error}"])
 
 
 def _sliced(items: list[Any]) -> Iterator[list[Any]]:

@@ -50,6 +50,8 @@ class People:
     def _secret(self, username: str, realm: str, algorithm: Algorithm) -> str | None:
         if username == self._name:
             return secret_of(algorithm, username, realm, self._password)
+        if username.lower().endswith(f"@{self.domain}"):
+            return None  # users of this domain go by the bare name: the secret of ``ana@here`` must not prove ``ana``
         found = self._tokens.by_sip(username)
         return found[0] if found is not None else None
 
