@@ -14,7 +14,7 @@ from sim.machines import Recorder
 def test_the_example_of_the_contract():
     text = machine.__doc__.partition("::\n")[2].partition("\nWhat a machine")[0]
     found = {**vars(machine), "Sequence": Sequence, "Any": Any}
-    exec(compile(dedent(text), "the docstring", "exec"), found)
+    exec(compile(dedent(text), "<docstring>", "exec"), found)
     echo = found["Echo"]("b")
     assert echo.handle(Started(("a",)), 0.0, None) == echo.handle(Asked("?"), 0.0, None) == ()
     simulation, other = Simulation(UnitDelay()), Recorder("a")
