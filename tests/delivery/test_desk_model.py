@@ -196,6 +196,9 @@ class DeskMachine(RuleBasedStateMachine):
                 assert waiting == self.model.boxes[device]
                 assert box.length == len(waiting)
                 assert box.bytes == sum(len(note.event) + 64 for note in box.waiting())
+            boxes = self.desk.users["u"].boxes.values()
+            assert self.desk.waiting.length == sum(box.length for box in boxes)
+            assert self.desk.waiting.bytes == sum(box.bytes for box in boxes)
 
     @invariant()
     def what_was_dropped_is_told_or_about_to_be(self):

@@ -2,12 +2,17 @@
 
 Every method of the desk appends effects to ``effects`` and remembers what must be kept in ``changes``; the caller takes
 both. What a bound drops is remembered until its owner has been told.
+
+What nobody will ask for again goes with time: mail and notices by their age, devices that have been away for long,
+empty boxes of devices, and users of whom nothing is left.
 """
 
 from __future__ import annotations
 
-from recado.delivery.mailbox import Bounds, Box, Note
-from recado.delivery.notices import GAP_NIDS, NOTICES, REMEMBERED, Dropped, Notice
+from datetime import datetime, timedelta
+
+from recado.delivery.mailbox import Bounds, Box, Note, Totals
+from recado.delivery.notices import AGE, GAP_NIDS, NOTICES, REMEMBERED, Dropped, Notice
 from recado.delivery.sessions import Changes, Effect, User
 
 
@@ -18,6 +23,7 @@ class Boxes:
         self.bounds = bounds
         self.next_notice = next_notice
         self.users: dict[str, User] = {}
+        self.waiting = Totals()
         self.effects: list[Effect] = []
         self.changes = Changes()
         self.dropped: dict[str, int] = {}  # by reason, since the caller last emptied it
@@ -43,19 +49,18 @@ class Boxes:
 
     def drop(self, box: Box, notes: list[Note], reason: Dropped) -> None:
         """Remember what was dropped, to tell it."""
-        if not notes:
-            return
-        user = box.user
-        for counts in (user.dropped, self.dropped):
-            counts[reason] = counts.get(reason, 0) + len(notes)
-        self.changes.gone.extend(note for note in notes if note.kept)
-        self.gap(user, box.device, [note.nid for note in notes], reason)
+        if notes:
+            self.changes.gone.extend(note for note in notes if note.kept)
+            self.gap(box.user, box.device, [note.nid for note in notes], reason)
 
     def gap(self, user: User, device: str, nids: list[int], reason: Dropped) -> None:
         """These will not come."""
+        for counts in (user.dropped, self.dropped):
+            counts[reason] = counts.get(reason, 0) + len(nids)
         for nid in nids:
             notice = self._open_gap(user, device, reason)
             notice.count += 1
+            notice.at = None
             if user.remembered < REMEMBERED:
                 notice.nids.append(nid)
                 user.remembered += 1
@@ -93,3 +98,35 @@ class Boxes:
         del box.user.boxes[box.device]
         if box.number:
             self.changes.boxes.append(box.number)
+
+    # -- with time -----------------------------------------------------------------------------------------------------
+
+    def forget_device(self, user: User, device: str) -> None:
+        if user.devices.pop(device, None):
+            self.changes.devices[user.name, device] = None
+
+    def tidy(self, user: User, now: datetime, device_age: timedelta) -> None:
+        """Let go of what has become too old, and of the user if nothing is left."""
+        for box in user.boxes.values():
+            if box.length:
+                self.drop(box, box.aged(self.bounds, now), "age")
+        for device in [d for d in user.devices.values() if d.link is None and now - d.seen_at > device_age]:
+            self.forget_device(user, device.id)
+        for box in [b for b in user.boxes.values() if b.device and not (b.length or b.feeds)]:
+            self.forget_box(box)
+        if user.notices:
+            self._tidy_notices(user, now)
+        if not (
+            user.devices or user.alone or user.ordinals or user.notices or any(b.length for b in user.boxes.values())
+        ):
+            for box in list(user.boxes.values()):
+                self.forget_box(box)
+            del self.users[user.name]
+
+    def _tidy_notices(self, user: User, now: datetime) -> None:
+        for notice in list(user.notices.values()):
+            if notice.at is None:
+                notice.at = now
+                self.changes.notices[notice.id] = user, notice
+            elif now - notice.at > AGE:
+                self.forget_notice(user, notice.id)

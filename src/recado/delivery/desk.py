@@ -10,25 +10,29 @@ Matching is not done here: the caller says which subscriptions an event matched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from recado.delivery.constraints import Constraints
-from recado.delivery.exchange import NEVER, Exchange
+from recado.delivery.exchange import Exchange
 from recado.delivery.mailbox import Bounds, Box, Note
 from recado.delivery.notices import Notice
+from recado.delivery.outgoing import NEVER
 from recado.delivery.policy import satisfied
 from recado.delivery.sessions import User
 from recado.delivery.standing import Standing
 from recado.errors import LimitError
 
 ORDINAL_BITS = 20
+SWEPT = 500
+"""Subscriptions or users that one step of a sweep looks at."""
 _LAST_ORDINAL = 2**ORDINAL_BITS - 1
 _by_ordinal = attrgetter("ordinal")
+Faults: TypeAlias = list[tuple[Standing, Exception]]
 
 
 class Desk(Exchange):
@@ -181,7 +185,7 @@ class Desk(Exchange):
         notice = Notice(self.next_notice, standing.scope, "expired", position << ORDINAL_BITS, (standing.id,))
         self.notice(user, notice)
         for link in (*user.links.values(), *user.alone.values()):
-            self.pump(link)
+            self.pump(link, self._fresh)
 
     def forget_closed(self, dispatched: int) -> None:
         """Everything before ``dispatched`` is being kept as dispatched: records that ended by then have no more use."""
@@ -198,36 +202,50 @@ class Desk(Exchange):
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def publish(self, position: int, event: bytes, at: datetime, found: list[Standing]) -> int:
-        """The event matched these subscriptions; how many notifications it gives. ``flush`` sends them."""
+    def publish(
+        self, position: int, event: bytes, at: datetime, found: list[Standing], faults: Faults | None = None
+    ) -> int:
+        """The event matched these subscriptions; how many notifications it gives. ``flush`` sends them.
+
+        With ``faults``, an error at one subscription is noted there, its owner is told of a gap, and the others go on.
+        """
         if len(found) > 1:
             found.sort(key=_by_ordinal)  # nids of one user grow
         count = 0
-        base = position << ORDINAL_BITS
-        self._fresh = min(self._fresh, base)
+        self._fresh = min(self._fresh, position << ORDINAL_BITS)
         for standing in found:
-            if not standing.since <= position < standing.until:
-                continue
-            if standing.expires_at <= at:
-                if standing.active:  # else its end was told, or asked for
-                    self._expire(standing, position, at)
-                continue
-            user = standing.user
-            if standing.constraints:
-                connected = bool(user.links) or user.was_connected
-                if not satisfied(standing.constraints, at, at, standing.last_notified, connected):
-                    continue
-                if standing.remembers:
-                    self.changes.standings[standing.serial] = standing
-            standing.last_notified = at
-            standing.notified += 1
-            count += 1
-            if not user.links:
-                user.queued += 1
-            for box in self._boxes(standing):
-                self.put(box, Note(base | standing.ordinal, standing.id, event, at, box), self._fresh)
-                self._touched[box] = None
+            try:
+                count += self._notify(standing, position, event, at)
+            except Exception as error:  # one subscription's fault must not become everybody's
+                if faults is None:
+                    raise
+                faults.append((standing, error))
+                self.gap(standing.user, standing.scope, [position << ORDINAL_BITS | standing.ordinal], "damaged")
         return count
+
+    def _notify(self, standing: Standing, position: int, event: bytes, at: datetime) -> bool:
+        if not standing.since <= position < standing.until:
+            return False
+        if standing.expires_at <= at:
+            if standing.active:  # else its end was told, or asked for
+                self._expire(standing, position, at)
+            return False
+        user = standing.user
+        if standing.constraints:
+            connected = bool(user.links) or user.was_connected
+            if not satisfied(standing.constraints, at, at, standing.last_notified, connected):
+                return False
+            if standing.remembers:
+                self.changes.standings[standing.serial] = standing
+        standing.last_notified = at
+        standing.notified += 1
+        if not user.links:
+            user.queued += 1
+        nid = position << ORDINAL_BITS | standing.ordinal
+        for box in self._boxes(standing):
+            self.put(box, Note(nid, standing.id, event, at, box), self._fresh)
+            self._touched[box] = None
+        return True
 
     def _boxes(self, standing: Standing) -> Iterable[Box]:
         user = standing.user
@@ -248,21 +266,37 @@ class Desk(Exchange):
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def sweep(self, position: int, now: datetime, device_age: timedelta) -> None:
-        """What lazy checks have not met: expired subscriptions, graces that are over, old notes, lost devices."""
+        """What lazy checks have not met: expired subscriptions, graces that are over, and what is too old to keep."""
+        for _ in self.sweeping(position, now, device_age):
+            pass
+
+    def sweeping(self, position: int, now: datetime, device_age: timedelta) -> Iterator[None]:
+        """The same, some at a time: with many users it takes long, and anything may happen between two steps."""
         while self._expiries and self._expiries[0][0] <= now:
-            _, serial = heappop(self._expiries)
-            standing = self.standings.get(serial)
-            if standing is None:
-                continue
-            if standing.active and standing.expires_at > now:  # it was renewed
-                heappush(self._expiries, (standing.expires_at, serial))
-                continue
-            if standing.active:
-                self._expire(standing, position, now)
-            if standing.reason == "expired":
-                self._grace(standing, now)
-        self.sweep_boxes(now, device_age)
+            for _ in range(SWEPT):
+                if self._expiries and self._expiries[0][0] <= now:
+                    self._look_at(heappop(self._expiries)[1], position, now)
+            yield
+        users = list(self.users.values())
+        for start in range(0, len(users), SWEPT):
+            for user in users[start : start + SWEPT]:
+                if self.users.get(user.name) is user:
+                    self.tidy(user, now, device_age)
+            yield
         self.flush(now)
+
+    def _look_at(self, serial: int, position: int, now: datetime) -> None:
+        """The time has come at which this subscription was to end, or its grace."""
+        standing = self.standings.get(serial)
+        if standing is None:
+            return
+        if standing.active and standing.expires_at > now:  # it was renewed
+            heappush(self._expiries, (standing.expires_at, serial))
+            return
+        if standing.active:
+            self._expire(standing, position, now)
+        if standing.reason == "expired":
+            self._grace(standing, now)
 
     def _grace(self, standing: Standing, now: datetime) -> None:
         """Look at it again when its grace is over, and then forget it."""

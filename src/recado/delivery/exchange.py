@@ -1,25 +1,20 @@
-"""Legs and mailboxes: who is attached, what goes to them and what they are told (sections 6, 10 and 11).
-
-A leg is given at most ``window`` notes that it has not acknowledged, so a long mailbox is drained in slices of a
-window, each when the one before is acknowledged, and between two slices everybody else is served.
-"""
+"""Legs and mailboxes: who is attached, what they acknowledge and what is put in for them (sections 6, 10 and 11)."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections import deque
+from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
-from recado.delivery.boxes import Boxes
-from recado.delivery.mailbox import DELIVERED, DROPPED, WAITING, Bounds, Box, Feed, Link, Note
-from recado.delivery.notices import UNCONFIRMED
-from recado.delivery.sessions import Close, Device, Push, Tell, User
+from recado.delivery.mailbox import DELIVERED, DROPPED, WAITING, Bounds, Box, Link, Note
+from recado.delivery.outgoing import NEVER, Outgoing
+from recado.delivery.sessions import Close, Device, User
 from recado.errors import LimitError
 
-NEVER = 2**62
 
-
-class Exchange(Boxes):
-    """Who is attached; ``holding`` while mailboxes are being loaded, when nothing may go out."""
+class Exchange(Outgoing):
+    """Who is attached."""
 
     def __init__(
         self, bounds: Bounds, *, per_device: bool = False, devices_per_user: int = 64, next_notice: int = 1
@@ -29,22 +24,24 @@ class Exchange(Boxes):
         self.devices_per_user = devices_per_user
         self.links: dict[Any, Link] = {}
         self.oldest_acked: datetime | None = None  # when the first note of the last acknowledgement was generated
-        self.holding = False
-
-    def box(self, user: User, device: str) -> Box:
-        """The box of a device, or with "" the one that all devices share; a new one reaches the links of now."""
-        found = user.boxes.get(device)
-        if found is None:
-            found = user.boxes[device] = Box(user, device)
-            for link in user.links.values():
-                if device in ("", link.device):
-                    self._join(link, found)
-        return found
 
     # -- legs ----------------------------------------------------------------------------------------------------------
 
-    def attach(self, name: str, device: str, key: Any, *, window: int, now: datetime, seen: int | None = None) -> Link:
-        """The device is CONNECTED by this leg. One that it had before is let go; notices and the mailbox follow."""
+    def attach(
+        self,
+        name: str,
+        device: str,
+        key: Any,
+        *,
+        window: int,
+        now: datetime,
+        seen: int | None = None,
+        end: int = NEVER,
+    ) -> Link:
+        """The device is CONNECTED by this leg. One that it had before is let go; notices and the mailbox follow.
+
+        ``seen`` is the greatest nid that the device has; all nids that were ever given are below ``end``.
+        """
         user = self.user(name)
         self._check_devices(user, device)
         if device in user.links:
@@ -52,11 +49,14 @@ class Exchange(Boxes):
             self._detach(old)
             self.effects.append(Close(old.key, "taken over"))
         link = self.links[key] = user.links[device] = Link(key, user, device, window, now)
-        self._device(user, device, now).link = link
+        known = self._device(user, device, now)
+        known.link = link
         for name_of in ("", device):
             if name_of in user.boxes:
-                self._join(link, user.boxes[name_of])
+                self.join(link, user.boxes[name_of])
         link.seen = -1 if seen is None else seen
+        if link.seen >= end:
+            known.beyond = max(known.beyond, link.seen)
         self._start(link, now)
         return link
 
@@ -79,14 +79,9 @@ class Exchange(Boxes):
             self.effects.append(Close(old.key, "taken over"))
         link = self.links[key] = user.alone[device] = Link(key, user, device, window, now)
         link.alone = True
-        self._join(link, self.box(user, device))
+        self.join(link, self.box(user, device))
         self._start(link, now)
         return link
-
-    def _join(self, link: Link, box: Box) -> None:
-        feed = Feed(link, box)
-        link.feeds.append(feed)
-        box.feeds.append(feed)
 
     def _device(self, user: User, id: str, now: datetime) -> Device:
         device = user.devices.get(id)
@@ -99,8 +94,9 @@ class Exchange(Boxes):
     def _start(self, link: Link, now: datetime) -> None:
         if self.holding:
             return
+        believed = link.alone or link.seen > link.user.devices[link.device].beyond
         for feed in link.feeds:
-            if link.seen >= 0:
+            if believed and link.seen >= 0:
                 for note in feed.box.waiting():
                     if note.nid <= link.seen:
                         self._done(note)
@@ -131,10 +127,6 @@ class Exchange(Boxes):
         if link is not None:
             self._detach(link)
             self.forget_device(link.user, link.device)
-
-    def forget_device(self, user: User, device: str) -> None:
-        if user.devices.pop(device, None):
-            self.changes.devices[user.name, device] = None
 
     def _detach(self, link: Link) -> None:
         user = link.user
@@ -184,6 +176,27 @@ class Exchange(Boxes):
         self._settle(link)
         return 1
 
+    def acked_apart(self, key: Any, nids: Collection[int]) -> int:
+        """The leg has these, but not all that came before them."""
+        link = self.links.get(key)
+        if link is None:
+            return 0
+        wanted = frozenset(nids)
+        found = [note for note in link.flying if note.nid in wanted]
+        link.flying = deque(note for note in link.flying if note.nid not in wanted)
+        for note in found:
+            if note.state == WAITING:
+                self._done(note)
+        self._settle(link)
+        return len(found)
+
+    def widen(self, key: Any, window: int) -> None:
+        """The leg takes so many from now on without acknowledging them."""
+        link = self.links.get(key)
+        if link is not None:
+            link.window = window
+            self.pump(link)
+
     def _settle(self, link: Link) -> None:
         for feed in link.feeds:
             feed.box.trim()
@@ -203,7 +216,7 @@ class Exchange(Boxes):
         if link is not None and link.news:
             self.pump(link)
 
-    # -- what goes out -------------------------------------------------------------------------------------------------
+    # -- what comes in -------------------------------------------------------------------------------------------------
 
     def put(self, box: Box, note: Note, fresh: int = NEVER) -> None:
         """A new note, with the greatest nid so far; whoever calls ``pump`` for its links afterwards sends it."""
@@ -220,58 +233,6 @@ class Exchange(Boxes):
                 if not link.alone:
                     self._device(link.user, link.device, note.at)
                 self.effects.append(Close(link.key, "too slow"))
-
-    def pump(self, link: Link, fresh: int = NEVER) -> None:
-        """Give the link what its window has room for."""
-        if self.holding:
-            return
-        if link.news:
-            self._tell(link)
-        room = link.window - len(link.flying)
-        if room > 0:
-            notes = self._next(link, room)
-            if notes:
-                link.flying.extend(notes)
-                self.effects.append(Push(link.key, notes, fresh))
-                if fresh == NEVER:
-                    link.user.delivered_late += len(notes)
-                if link.news:
-                    self._tell(link)
-
-    def _next(self, link: Link, room: int) -> list[Note]:
-        notes: list[Note] = []
-        feeds = link.feeds
-        while len(notes) < room:
-            best, best_feed = None, None
-            for feed in feeds:
-                note = feed.next()
-                if note is not None and (best is None or note.nid < best.nid):
-                    best, best_feed = note, feed
-            if best is None or best_feed is None:
-                break
-            best_feed.at += 1
-            notes.append(best)
-        return notes
-
-    def _tell(self, link: Link) -> None:
-        """Notices whose place has come: those before them have been given to the link."""
-        room = UNCONFIRMED - len(link.told)
-        if room <= 0:
-            return
-        ahead = [note.nid for feed in link.feeds if (note := feed.next()) is not None]
-        first = min(ahead, default=NEVER)
-        new = [
-            notice
-            for notice in link.user.notices.values()
-            if notice.id not in link.told and (notice.device == link.device or not (notice.device or link.alone))
-        ]
-        ready = [notice for notice in new if notice.after <= first][:room]
-        link.news = len(ready) < len(new)
-        for notice in ready:
-            link.told[notice.id] = None
-            notice.open = False
-        if ready:
-            self.effects.append(Tell(link.key, ready))
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
@@ -291,24 +252,3 @@ class Exchange(Boxes):
         for link in list(user.links.values()):
             self.pump(link)
         return count
-
-    def sweep_boxes(self, now: datetime, device_age: timedelta) -> None:
-        """Drop what is too old, forget devices that have been away for too long and users of whom nothing is left."""
-        for user in list(self.users.values()):
-            for box in user.boxes.values():
-                if box.length:
-                    self.drop(box, box.aged(self.bounds, now), "age")
-            for device in [d for d in user.devices.values() if d.link is None and now - d.seen_at > device_age]:
-                self.forget_device(user, device.id)
-            for box in [b for b in user.boxes.values() if b.device and not (b.length or b.feeds)]:
-                self.forget_box(box)
-            if not (
-                user.devices
-                or user.alone
-                or user.ordinals
-                or user.notices
-                or any(b.length for b in user.boxes.values())
-            ):
-                for box in list(user.boxes.values()):
-                    self.forget_box(box)
-                del self.users[user.name]

@@ -33,6 +33,15 @@ class Bounds(msgspec.Struct, frozen=True):
     age: timedelta | None = timedelta(days=7)
 
 
+class Totals:
+    """What waits in all boxes together."""
+
+    __slots__ = ("bytes", "length")
+
+    def __init__(self) -> None:
+        self.length = self.bytes = 0
+
+
 class Note:
     """One notification; the bytes of the event are shared by all notes of it."""
 
@@ -79,7 +88,7 @@ class Feed:
         self.joined = box.end
 
     def next(self) -> Note | None:
-        """The next note for this link, which stays the next until ``advance``."""
+        """The next note for this link; it is the next until ``at`` moves on."""
         box = self.box
         notes, base = box.notes, box.base
         at = self.at - base
@@ -92,17 +101,15 @@ class Feed:
         self.at = at + base
         return None
 
-    def advance(self) -> None:
-        self.at += 1
-
 
 class Box:
     """Notes by nid. ``notes[head:]`` are kept in memory, and the first of all that ever were has the number 0."""
 
-    __slots__ = ("base", "bytes", "device", "feeds", "head", "length", "notes", "number", "user")
+    __slots__ = ("base", "bytes", "device", "feeds", "head", "length", "notes", "number", "totals", "user")
 
-    def __init__(self, user: Any, device: str) -> None:
+    def __init__(self, user: Any, device: str, totals: Totals) -> None:
         self.user = user
+        self.totals = totals
         self.device = device  # "" for the box that all devices of the user share
         self.notes: list[Note] = []
         self.head = self.base = 0
@@ -117,14 +124,20 @@ class Box:
     def append(self, note: Note) -> None:
         """The caller sees to growing nids and to the bounds."""
         self.notes.append(note)
+        size, totals = len(note.event) + NOTE_BYTES, self.totals
         self.length += 1
-        self.bytes += len(note.event) + NOTE_BYTES
+        self.bytes += size
+        totals.length += 1
+        totals.bytes += size
 
     def done(self, note: Note, state: int) -> None:
         """The note waits no longer."""
         note.state = state
+        size, totals = len(note.event) + NOTE_BYTES, self.totals
         self.length -= 1
-        self.bytes -= len(note.event) + NOTE_BYTES
+        self.bytes -= size
+        totals.length -= 1
+        totals.bytes -= size
 
     def waiting(self) -> list[Note]:
         """All that nobody has acknowledged, oldest first."""

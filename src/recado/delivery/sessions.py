@@ -15,13 +15,18 @@ from recado.delivery.standing import Standing
 
 
 class Device:
-    """A device that has been here; ``seen_at`` is when it came or, if it is away, when it was lost."""
+    """A device that has been here; ``seen_at`` is when it came or, if it is away, when it was lost.
 
-    __slots__ = ("id", "link", "seen_at")
+    ``beyond`` is the greatest nid that it claimed to have and that was never given, because an older copy of the log is
+    in use. Up to there nids are given again, so what it claims is not believed until it claims more than that.
+    """
+
+    __slots__ = ("beyond", "id", "link", "seen_at")
 
     def __init__(self, id: str, seen_at: datetime) -> None:
         self.id = id
         self.seen_at = seen_at
+        self.beyond = -1
         self.link: Link | None = None
 
 

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recado.store.state import (
@@ -20,6 +21,7 @@ from recado.store.state import (
     SubscriptionRow,
     copy_state,
 )
+from recado.store.state.rows import decoded
 from recado.store.state.schema import VERSION, migrate
 
 
@@ -268,3 +270,11 @@ def test_a_folder_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StateError, match="cannot be used"):
         StateStore(tmp_path / "file" / "below")
+
+
+def test_rows_of_earlier_versions_are_read():
+    """Members that came later have a default."""
+    device = decoded(DeviceRow, msgspec.msgpack.encode(["ana", "phone", 7, True]))
+    assert (device.seen_at, device.connected, device.beyond) == (7, True, -1)
+    notice = decoded(NoticeRow, msgspec.msgpack.encode([1, "ana", "", "full", -1, [], 2, b""]))
+    assert (notice.count, notice.at) == (2, None)

@@ -31,3 +31,18 @@ class FolderLock:
 
     def release(self) -> None:
         os.close(self._descriptor)
+
+
+def writer_of(folder: Path) -> str | None:
+    """The process id of the writer that has the log now; None if there is none."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+    return None

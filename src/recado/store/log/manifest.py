@@ -95,7 +95,7 @@ def decode(raw: bytes, place: Path) -> Manifest:
     return manifest
 
 
-_REPAIR = "recado.store.log.repair rebuilds it from the segments"
+_REPAIR = "`recado log repair` rebuilds it from the segments"
 
 
 def seen(folder: Path) -> object:

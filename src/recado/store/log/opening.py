@@ -18,7 +18,7 @@ from recado.store.log.settings import LogSettings
 from recado.store.log.tail import Tail
 from recado.store.log.wal import check_wal
 
-_REPAIR = "recado.store.log.repair keeps what can be read"
+_REPAIR = "`recado log repair` keeps what can be read"
 
 
 def open_parts(folder: Path, settings: LogSettings) -> tuple[Tail, Manifest]:

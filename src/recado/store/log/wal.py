@@ -47,7 +47,7 @@ def check_wal(path: Path) -> None:
     _check_frames(path, memoryview(raw), _FRAME.size + page_bytes, order, rest)
 
 
-_REPAIR = "recado.store.log.repair keeps what can be read and sets the file aside"
+_REPAIR = "`recado log repair` keeps what can be read and sets the file aside"
 
 
 def _check_frames(path: Path, raw: memoryview, step: int, order: np.dtype[Any], header: list[int]) -> None:

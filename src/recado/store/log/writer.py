@@ -89,6 +89,11 @@ class EventLog:
                 self._folder_lock.release()
 
     @property
+    def identity(self) -> str:
+        """The log's own name; it never changes, and copies have it, too."""
+        return self._manifest.log
+
+    @property
     def first(self) -> int:
         """The oldest position that is kept."""
         return self._manifest.first
@@ -264,7 +269,7 @@ def _expired(segments: Sequence[SegmentEntry], before: datetime | None, max_byte
 
 def _refuse_to_seal(damage: Damage) -> NoReturn:
     raise LogError(
-        f"the tail cannot be sealed, and keeps its rows: {damage}; recado.store.log.repair seals what can be read",
+        f"the tail cannot be sealed, and keeps its rows: {damage}; `recado log repair` seals what can be read",
         damage,
     )
 

@@ -5,6 +5,7 @@ One SQLite database. ``StateStore`` opens, loads and writes it; ``Batch`` is one
 
 from recado.store.state.backup import copy_state
 from recado.store.state.rows import (
+    POSITION_BITS,
     Batch,
     BoxRow,
     DeviceRow,
@@ -17,6 +18,7 @@ from recado.store.state.rows import (
 from recado.store.state.store import STATE_FILE, StateStore
 
 __all__ = [
+    "POSITION_BITS",
     "STATE_FILE",
     "Batch",
     "BoxRow",

@@ -91,18 +91,12 @@ def _mail(
 
 
 def _dispatched(db: sqlite3.Connection, damage: list[str]) -> int | None:
-    found = False
     for name in DISPATCHED:
         for value, check in db.execute("SELECT value, checksum FROM marks WHERE name = ?", (name,)):
             if type(value) is int and checksum("marks", name.encode(), number_key(value)) == check:
                 return value
-            found = True
             damage.append(f"the mark {name!r} does not have its checksum")
-    if not found:
-        return None
-    last = db.execute("SELECT max(nid) FROM mail").fetchone()[0]
-    damage.append("the mark of what was dispatched is damaged; it is taken from the newest mail")
-    return None if last is None else (last >> POSITION_BITS) + 1
+    return None
 
 
 def _set_aside(db: sqlite3.Connection, bad: list[tuple[str, str, Any]], damage: list[str]) -> None:

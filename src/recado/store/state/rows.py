@@ -53,7 +53,7 @@ class SubscriptionRow(_Row):
 
 
 class NoticeRow(_Row):
-    """``nids`` are 64-bit integers in the machine's order."""
+    """``nids`` are 64-bit integers in the machine's order; ``at`` is when its age began."""
 
     id: int
     user: str
@@ -63,6 +63,7 @@ class NoticeRow(_Row):
     sub_ids: tuple[str, ...]
     count: int
     nids: bytes
+    at: int | None = None
 
 
 class DeviceRow(_Row):
@@ -70,6 +71,7 @@ class DeviceRow(_Row):
     device: str
     seen_at: int
     connected: bool
+    beyond: int = -1
 
 
 class BoxRow(_Row):
@@ -104,7 +106,9 @@ class Batch(msgspec.Struct):
 
 
 class Loaded(msgspec.Struct):
-    """Everything that is kept, but for values, which are asked for one by one."""
+    """Everything that is kept, but for values, which are asked for one by one. Without its mark, what was dispatched is
+    not known, and ``dispatched`` is None.
+    """
 
     dispatched: int | None
     subscriptions: list[SubscriptionRow]
