@@ -1,4 +1,6 @@
-"""The acceptance tests of the semantics document, 14.1; T-13 and T-14 speak of delivery: see the service.
+"""The acceptance tests of the semantics document, 14.1.
+
+T-13, a target that is down, is ``test_an_unreachable_target_holds_up_nobody`` in tests/service/test_webhooks.py.
 
 T-15, the reference values, is in ``test_word_measures`` and ``test_name_measures``.
 """
@@ -13,6 +15,7 @@ from recado.model.subscription import Subscription
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.match import semantic_match
+from recado.semantics.matcher import SemanticMatcher
 from recado.semantics.names import tokens
 from recado.semantics.overrides import Given, Overrides
 from recado.semantics.settings import SemanticSettings
@@ -118,3 +121,12 @@ def test_t12_the_first_of_two_equals():
     for first, second in (("cost", "price"), ("price", "cost")):
         event = read_event(f'{{"id": "e", "{first}": 1, "{second}": 2}}')
         assert delivered(event, "{toll, EQ, 1}").alignment.mapping() == {"toll": first}
+
+
+def test_t14_whoever_unsubscribed_gets_nothing(semantics):
+    matcher = SemanticMatcher(semantics)
+    matcher.add(Subscription("s", parse_filter("{sale price, GT, 50}"), semantic={"measure": "mean"}))
+    event = read_event('{"id": "e", "price": 60}')
+    assert matcher.match(event) == ["s"]
+    assert matcher.remove("s")
+    assert matcher.match(event) == []

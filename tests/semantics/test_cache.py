@@ -98,3 +98,14 @@ def test_more_pairs_than_it_holds_pass_it_by():
     small = Semantics(cache=SimilarityCache(5))
     assert small.similarities(NAMES, NAMES, MEAN).shape == (10, 10)
     assert len(small.cache) == 0
+
+
+def test_a_file_is_bounded_and_has_what_was_used_last(tmp_path):
+    cache = SimilarityCache()
+    cache.put("m", [(f"a{number}", "b" * 50, 0.5) for number in range(100)])
+    cache.get("m", [("a0", "b" * 50)])
+    cache.save(tmp_path / "file", "digest", 2_000)
+    assert (tmp_path / "file").stat().st_size <= 2_000
+    loaded = SimilarityCache()
+    assert 10 < loaded.load(tmp_path / "file", "digest") < 30
+    assert loaded.get("m", [("a0", "b" * 50), ("a99", "b" * 50), ("a1", "b" * 50)]) == [0.5, 0.5, None]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from recado.errors import RecadoError
+from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.lexicon import languages
 from recado.semantics.lexicon.languages import add_language, installed, load_language
@@ -48,6 +49,20 @@ def test_names_of_two_languages_meet(reader):
     assert semantics.similarity("precoDeVenda", "sale price", JCN) == 1
     assert semantics.similarity("umidade", "price", JCN) < 0.2
     assert semantics.similarity("umidade", "humidity", SemanticSettings("mean")) == 0
+
+
+def test_a_cache_of_another_edition_of_a_language_is_not_asked(data, lexicon, tmp_path):
+    add_language("por", SAMPLE, lexicon)
+    before = Semantics(cache=SimilarityCache())
+    assert before.similarity("umidade", "humidity", JCN) == 1
+    before.cache.save(tmp_path / "similarities", before.digest)
+    other = tmp_path / "other.tab"
+    other.write_text("00001740-n\tlemma\tumidade\n")
+    add_language("por", other, lexicon)
+    after = Semantics(cache=SimilarityCache())
+    assert after.cache.load(tmp_path / "similarities", after.digest) == 1
+    assert after.similarity("umidade", "humidity", JCN) < 1
+    assert (after.cache.hits, after.scope(SemanticSettings("mean"))) == (0, before.scope(SemanticSettings("mean")))
 
 
 def test_the_language_that_knows_most_of_a_name_is_its_own(reader):

@@ -191,12 +191,26 @@ def test_measures_of_ones_own(monkeypatch):
     assert (alignment.mapping(), alignment.threshold) == ({"pris": "price"}, 0.9)
 
 
+def make_initials(resources, weight=1.0):
+    return Initials()
+
+
+make_initials.threshold = 0.9
+
+
 class Plugin:
     name = "initials"
+    value = "package:make_initials"
 
     @staticmethod
     def load():
-        return lambda resources, weight=1.0: Initials()
+        return make_initials
+
+
+class Damaged(Plugin):
+    @staticmethod
+    def load():
+        raise ImportError("no module named package")
 
 
 class Plugins(tuple):
@@ -210,6 +224,14 @@ def test_measures_of_other_packages(monkeypatch):
     assert "initials" in measure_names()
     assert get_measure("initials", weight=2).key == "initials"
     assert registry.options_of("initials") == {"weight": 1.0}
+    assert registry.find("initials").threshold({}) == 0.9
+
+
+def test_a_measure_that_cannot_be_loaded(monkeypatch):
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr(registry, "entry_points", lambda group, name: Plugins([Damaged]))
+    with pytest.raises(RecadoError, match=r"'initials' \(package:make_initials\) cannot be loaded: no module named"):
+        registry.find("initials")
 
 
 @pytest.mark.parametrize(

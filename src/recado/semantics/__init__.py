@@ -15,8 +15,9 @@ The parts, each in its module; nothing is read from disk before it is needed::
                  a NameMeasure has key, similarity(a: Words, b: Words) -> float and
                  matrix(a: Sequence[Words], b: Sequence[Words]) -> float64 array, one row for each of ``a``
     settings     SemanticSettings(measure="hybrid", options={}, threshold=None, unmatched="fail", assignment="best",
-                 languages=("eng",), envelope=False, values="semantic", margin=0.05, rename=False)
-                 read_settings(subscription.semantic, default) -> SemanticSettings | None, written(settings) -> dict
+                 languages=("eng",), envelope=False, values="semantic", margin=0.05, rename=False, explain=False)
+                 read_settings(subscription.semantic, default) -> SemanticSettings | None
+    knowledge    Knowledge(default, given, decided, frequencies, similarities): read(files), semantics()
     engine       Semantics(data, frequencies, overrides, decided, cache): prepare, words, measure, similarity,
                  similarities, align; shared() is the process's own;
                  align(constraint_names, attribute_names, settings, semantics=None) -> Alignment

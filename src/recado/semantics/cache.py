@@ -3,7 +3,7 @@
 Names are few and events are many, so nearly every question is a repeated one. The least recently used pair is
 forgotten first. A pair is kept under the measure's key and the languages, in one order, since measures are symmetric;
 what comes out is exactly what the measure would give. A saved file says by whose knowledge it was made (``digest``:
-lexicon, overrides, frequencies); one made by other knowledge, or damaged, is not used.
+lexicon, overrides, frequencies); one made by other knowledge, by another release of Recado, or damaged, is not used.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
+from recado import __version__
 from recado.errors import RecadoError
 from recado.semantics.folders import read_limited, write_whole
 from recado.semantics.names import REMEMBERED_CHARS
 
 ENTRIES = 200_000
-VERSION = "recado-similarities-1"
+VERSION = f"recado-similarities-1 of {__version__}"
 FILE_BYTES = 1 << 30
+AT_A_TIME = 1_024
+"""So many pairs are looked up before another thread has its turn."""
+
+_FRAME_BYTES = 256
+"""Of a file, at most, besides its entries and its digest."""
 
 Pair = tuple[str, str]
 Key = tuple[str, str, str]
@@ -52,36 +59,45 @@ class SimilarityCache:
     def get(self, scope: str, pairs: Iterable[Pair]) -> list[float | None]:
         """What is known of each pair."""
         found: list[float | None] = []
-        with self._lock:
-            for a, b in pairs:
-                key = (scope, a, b) if a <= b else (scope, b, a)
-                value = self._values.get(key)
-                if value is not None:
-                    self._values.move_to_end(key)
-                found.append(value)
-            known = sum(value is not None for value in found)
-            self.hits += known
-            self.misses += len(found) - known
+        waiting = iter(pairs)
+        while some := list(islice(waiting, AT_A_TIME)):
+            with self._lock:
+                found += [self._get((scope, a, b) if a <= b else (scope, b, a)) for a, b in some]
         return found
 
+    def _get(self, key: Key) -> float | None:
+        value = self._values.get(key)
+        if value is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+            self._values.move_to_end(key)
+        return value
+
     def put(self, scope: str, values: Iterable[tuple[str, str, float]]) -> None:
-        with self._lock:
-            for a, b, value in values:
-                if len(a) > REMEMBERED_CHARS or len(b) > REMEMBERED_CHARS:
-                    continue
-                self._values[(scope, a, b) if a <= b else (scope, b, a)] = value
-            while len(self._values) > self.entries:
-                self._values.popitem(last=False)
+        waiting = iter(values)
+        while some := list(islice(waiting, AT_A_TIME)):
+            with self._lock:
+                for a, b, value in some:
+                    if len(a) <= REMEMBERED_CHARS and len(b) <= REMEMBERED_CHARS:
+                        self._values[(scope, a, b) if a <= b else (scope, b, a)] = value
+                while len(self._values) > self.entries:
+                    self._values.popitem(last=False)
 
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
 
-    def save(self, path: Path, digest: str) -> None:
-        """Write all entries, the least recently used first."""
+    def save(self, path: Path, digest: str, most_bytes: int = FILE_BYTES) -> None:
+        """Write the entries, the least recently used first; what is too much of them is left out."""
         with self._lock:
             entries = [(*key, value) for key, value in self._values.items()]
-        body = msgspec.json.encode(_File(VERSION, digest, entries))
+        lines = [msgspec.json.encode(entry) for entry in entries]
+        room = most_bytes - _FRAME_BYTES - len(digest)
+        kept = len(lines)
+        while kept and (room := room - len(lines[kept - 1]) - 1) >= 0:
+            kept -= 1
+        body = msgspec.json.encode(_File(VERSION, digest, []))[:-2] + b",".join(lines[kept:]) + b"]}"
         write_whole(path, _checksum(body) + b"\n" + body + b"\n")
 
     def load(self, path: Path, digest: str) -> int:

@@ -101,8 +101,11 @@ class Semantics:
         self.words("name", settings)
 
     def scope(self, settings: SemanticSettings = DEFAULT) -> str:
-        """Under which the cache has the similarities of these settings."""
-        return f"{self.measure(settings).key} {','.join(settings.languages)}"
+        """Under which the cache has the similarities of these settings: the measure, and the words of the languages."""
+        languages = settings.languages
+        if registry.find(settings.measure).needs_lexicon:
+            languages = tuple(self.reader.edition(code) for code in languages)
+        return f"{self.measure(settings).key} {','.join(languages)}"
 
     def similarity(self, a: str, b: str, settings: SemanticSettings = DEFAULT) -> float:
         return float(self.similarities([a], [b], settings)[0, 0])

@@ -29,11 +29,13 @@ from recado.matching.index import Index
 from recado.model.event import Event, expansions
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
+from recado.semantics.alignment import Alignment
 from recado.semantics.engine import Semantics, shared
 from recado.semantics.match import Match, attribute_names, semantic_match
 from recado.semantics.matcher_index import AliasIndex, Shown, Similar
-from recado.semantics.matcher_shapes import PAIRS, SHAPES, Plan, Shapes, Texts
-from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Vocabulary, may_grow_too_long
+from recado.semantics.matcher_shape import Plan, Texts
+from recado.semantics.matcher_shapes import PAIRS, SHAPES, Shapes
+from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Vocabulary, may_grow_too_long, meanings
 from recado.semantics.rewriting import constraint_names, renamed
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
 
@@ -45,11 +47,12 @@ AT_A_TIME = 4_096
 
 
 class _Held(msgspec.Struct, frozen=True, gc=False):
-    """A semantic subscription, and whether each event is matched with it by hand."""
+    """A semantic subscription; whether each event is matched with it by hand, and its values compared by meaning."""
 
     subscription: Subscription
     settings: SemanticSettings
     by_hand: bool
+    compares: bool
 
 
 class SemanticMatcher:
@@ -72,6 +75,7 @@ class SemanticMatcher:
         self._held: dict[str, _Held] = {}
         self._by_hand: dict[str, _Held] = {}
         self._renaming: dict[str, None] = {}
+        self._explaining: dict[str, None] = {}
         self._settings: dict[bytes, SemanticSettings] = {}
         self._loaded: dict[SemanticSettings, None] = {}
         self._lock = threading.RLock()
@@ -180,9 +184,13 @@ class SemanticMatcher:
         filter = subscription.filter if by_hand else self._vocabulary.enter(subscription.filter, settings)
         if before is not None:
             self._remove_semantic(id)
-        held = self._held[id] = _Held(subscription, settings, by_hand)
+        held = self._held[id] = _Held(
+            subscription, settings, by_hand, any(True for _ in meanings(subscription.filter, settings))
+        )
         if settings.rename:
             self._renaming[id] = None
+        if settings.explain:
+            self._explaining[id] = None
         if by_hand:
             self._by_hand[id] = held
             return None
@@ -199,6 +207,7 @@ class SemanticMatcher:
                 return False
             self._by_hand.pop(id, None)
             self._renaming.pop(id, None)
+            self._explaining.pop(id, None)
             if not held.by_hand:
                 self._aliased.remove(id)
                 self._vocabulary.leave(held.subscription.filter, held.settings)
@@ -250,10 +259,11 @@ class SemanticMatcher:
 
     def _view(self, values: dict[str, Value], plan: Plan) -> Shown:
         similar: list[Similar] = []
+        changes = self._vocabulary.changes
         for name, texts in plan.texts:
             value = values[name]
             if isinstance(value, str):
-                found = texts.known.get(value) if texts.change == self._vocabulary.changes else None
+                found = texts.known.get(value) if texts.change == changes else None
                 similar.append(found or self._similar(value, texts))
         return Shown(values, plan, similar)
 
@@ -289,11 +299,13 @@ class SemanticMatcher:
 
     def renamed(self, event: Event, id: str) -> Event:
         """The event with the attributes under the subscription's names, too, if it wants that."""
-        if id not in self._renaming:
-            return event
+        return renamed(event, self.alignment(event, id)) if id in self._renaming else event
+
+    def alignment(self, event: Event, id: str) -> Alignment:
+        """Which attribute stands for which name of a semantic subscription."""
         held = self._held[id]
         names = constraint_names(held.subscription.filter)
-        return renamed(event, self.semantics.align(names, attribute_names(event), held.settings))
+        return self.semantics.align(names, attribute_names(event), held.settings)
 
     def statistics(self) -> dict[str, float]:
         """Sizes, and what matching has cost so far."""

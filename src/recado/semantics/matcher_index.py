@@ -25,7 +25,7 @@ from recado.matching.unaligned import PADDING
 from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.subscription import Subscription
 from recado.model.values import Kind, Value, microseconds
-from recado.semantics.matcher_shapes import Plan
+from recado.semantics.matcher_shape import Plan
 
 Array = NDArray[Any]
 Cell = tuple[Hashable, int, float, float]
@@ -33,10 +33,13 @@ Cell = tuple[Hashable, int, float, float]
 CHUNK = 2_048
 FEW = 64
 """So many entries are named one by one."""
+SPARE = 16
+"""Rows for similar texts, at first."""
 REMEMBERED_ENTRIES = 65_536
 _NO_BOUNDS = 0.0, 0.0
 _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
+_STRINGS = frozenset({str})
 _NOTHING: Cell = (None, ABSENT, np.nan, np.nan)
 
 
@@ -89,10 +92,15 @@ class _Column(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """``plain`` are the attributes, if strings in all of them show nothing but that they are there."""
+    """``plain`` are the attributes, if strings in all of them show nothing but that they are there.
+
+    ``rows`` are what the kernel reads if they are: first those of the ``top`` numbers, then room for similar texts. An
+    event is matched under the index's lock, so one array serves all.
+    """
 
     columns: list[_Column]
-    numbers: Array
+    top: int
+    rows: Array
     which: Array
     plain: list[str]
 
@@ -153,14 +161,22 @@ class AliasIndex(Index):
         assert isinstance(view, Shown)
         layout, values = self._layout(view.plan), view.values_of
         similar = [number for one in view.texts for number in one.numbers]
-        top = len(layout.numbers)
-        rows = np.zeros((top + len(similar), 4))
-        rows[:top, 0] = layout.numbers
+        top = layout.top
+        end = top + len(similar)
+        if end > len(layout.rows):
+            layout = self._widened(view.plan, layout, end)
+        rows = layout.rows[:end]
         if similar:
-            rows[top:, 0], rows[top:, 1] = similar, Kind.BOOL
-        if layout.plain and all(type(values[name]) is str for name in layout.plain):
+            rows[top:, 0] = similar
+        if layout.plain and _STRINGS.issuperset(map(type, map(values.__getitem__, layout.plain))):
             return rows, _NO_TEXTS, _NO_DATA
+        rows = rows.copy()
         return rows, *self._put_cells(layout, values, rows[:top])
+
+    def _widened(self, plan: Plan, layout: _Layout, least: int) -> _Layout:
+        wider = layout._replace(rows=_blank_rows(layout.rows[: layout.top, 0], 2 * least))
+        plan.layout = self._changes, wider
+        return wider
 
     def _put_cells(self, layout: _Layout, values: Mapping[str, Value], rows: Array) -> tuple[Array, Array]:
         """Codes and bounds into the rows; the texts and their bytes."""
@@ -209,7 +225,8 @@ class AliasIndex(Index):
         sizes = [len(column.numbers) for column in columns]
         every = [number for column in columns for number in column.numbers]
         plain = [column.name for column in columns] if all(column.plain for column in columns) else []
-        return _Layout(columns, np.array(every, np.float64), np.repeat(np.arange(len(columns)), sizes), plain)
+        rows = _blank_rows(np.array(every, np.float64), len(every) + SPARE)
+        return _Layout(columns, len(every), rows, np.repeat(np.arange(len(columns)), sizes), plain)
 
     def _column(self, name: str, numbers: tuple[int, ...]) -> _Column:
         held = self.dictionary
@@ -292,6 +309,14 @@ class AliasIndex(Index):
                     starts[at], lengths[at] = _append(data, value.casefold() if which == FOLDED_TEXT else value)
             columns.put_texts(wanting[0], which, starts, lengths, bytes(data))
             columns.rows[wanting, which] = columns.rows[wanting[0], which]
+
+
+def _blank_rows(numbers: Array, size: int) -> Array:
+    """Rows with no code for these numbers, then rows that say true."""
+    rows = np.zeros((size, 4))
+    rows[: len(numbers), 0] = numbers
+    rows[len(numbers) :, 1] = Kind.BOOL
+    return rows
 
 
 def _alike(layouts: Sequence[tuple[_Layout, list[int]]]) -> dict[tuple[str | None, ...], list[int]]:

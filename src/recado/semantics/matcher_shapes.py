@@ -1,175 +1,32 @@
-"""Event shapes: which names an event has, and which aliases its values therefore go by.
+"""The shapes of events that are known, bounded by their number and by what they hold.
 
-A shape is aligned with each term once, when its first event comes; a term that is new is aligned with a known shape
-when its next event comes. The order of an event's attributes matters only where several are equally alike to a name and
-the first counts, and for ``one-to-one``: a shape is kept without the order, and such terms are settled for each order
-that comes. Shapes are bounded, by their number and by what they hold; one that was not used for long is forgotten and
-aligned anew if it comes again.
+A shape that was not used for long is forgotten, and aligned anew if it comes again. Working out a shape may take
+seconds: ``Shapes.drafting`` does it in another thread, in short steps, on a copy that is put in place when it is ready;
+``Shapes.plan`` does it at once.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
-from recado.model.event import ENVELOPE, Event
-from recado.semantics.alignment import ALIKE
+from recado.model.event import Event
 from recado.semantics.engine import Semantics
 from recado.semantics.match import attribute_names
-from recado.semantics.matcher_terms import Scope, Term, Vocabulary
-from recado.semantics.measures.base import Floats
+from recado.semantics.matcher_shape import Order, Plan, Pool, Shape
+from recado.semantics.matcher_terms import Vocabulary
 
 SHAPES = 4_096
 PAIRS = 2_000_000
 """Of aliases and attributes, in all shapes."""
-ORDERS = 8
-"""Of one shape, how many are remembered."""
+STEP_NAMES = 8
+STEP_PAIRS = 65_536
+"""In one step of a draft so many attributes are compared with names, and about so many pairs."""
 
-Order = tuple[str, ...]
 Seen = tuple[str | bool, ...]
 """What tells an event's order without looking at each of its values."""
-
-
-class Texts:
-    """Aliases of texts that an attribute's values may be similar to, for all terms that it stands for.
-
-    ``known`` has, by value, what the reader made of them; the reader notes at which ``change`` it did so.
-    """
-
-    __slots__ = ("change", "known", "parts")
-
-    def __init__(self, parts: Sequence[tuple[Scope, dict[str, str]]]) -> None:
-        self.parts = parts
-        self.change = -1
-        self.known: dict[str, Any] = {}
-
-    def similar(self, value: str, semantics: Semantics) -> list[str]:
-        """The aliases of the texts that a value is similar to."""
-        return [
-            aliases[text]
-            for scope, aliases in self.parts
-            for text in scope.similar_texts(value, semantics)
-            if text in aliases
-        ]
-
-
-class Plan:
-    """How events of a shape are shown: alias and attribute, and where values are compared with texts.
-
-    ``layout`` is what the index makes of it.
-    """
-
-    __slots__ = ("attributes", "layout", "pairs", "texts")
-
-    def __init__(self, pairs: list[tuple[str, str]], texts: list[tuple[str, Texts]]) -> None:
-        self.pairs, self.texts = pairs, texts
-        self.attributes = dict.fromkeys(attribute for _, attribute in pairs)
-        self.layout: tuple[int, Any] | None = None
-
-
-class Pool:
-    """Equal ``Texts``, once, since many shapes have them in common and they remember values."""
-
-    def __init__(self) -> None:
-        self._held: dict[tuple[int, ...], Texts] = {}
-
-    def texts(self, parts: list[tuple[Scope, dict[str, str]]]) -> Texts:
-        key = tuple(id(aliases) for _, aliases in parts)  # which live as long as what is held here
-        if key not in self._held:
-            if len(self._held) >= SHAPES:
-                self._held.clear()
-            self._held[key] = Texts(parts)
-        return self._held[key]
-
-
-class Shape:
-    """A set of names. ``covered`` terms are settled; ``ties`` and ``joint`` depend on the order of an event.
-
-    ``used`` since somebody last looked for a shape to forget; ``size`` is what it may come to hold.
-    """
-
-    def __init__(self, names: Order) -> None:
-        self.names = names
-        self.used = True
-        self.size = 0
-        self.covered = 0
-        self.settled: list[tuple[Term, str]] = []
-        self.ties: list[tuple[Term, tuple[str, ...]]] = []
-        self.tied: dict[str, None] = {}
-        self.joint: list[Term] = []
-        self.plans: dict[Order, Plan] = {}
-
-    def cover(self, terms: Sequence[Term], semantics: Semantics) -> None:
-        """Settle the terms that have come since."""
-        scopes: dict[int, list[Term]] = {}
-        for term in terms[self.covered :]:
-            if term.count and term.scope.settings.assignment == "one-to-one":
-                self.joint.append(term)
-            elif term.count:
-                scopes.setdefault(id(term.scope), []).append(term)
-        for some in scopes.values():
-            self._align(some, semantics)
-        self.covered = len(terms)
-        self.plans.clear()
-        orders = ORDERS if self.ties or self.joint else 1
-        held = len(self.settled) + len(self.ties) + sum(len(term.names) for term in self.joint)
-        self.size = len(self.names) + held * (1 + orders)
-
-    def _align(self, terms: list[Term], semantics: Semantics) -> None:
-        """The rules of ``Semantics.align`` for names that do not depend on each other, all at once."""
-        settings = terms[0].scope.settings
-        there = dict.fromkeys(self.names)
-        reserved = () if settings.envelope else ENVELOPE
-        self.settled += [(term, term.names[0]) for term in terms if term.names[0] in there]
-        free = [term for term in terms if term.names[0] not in there and term.names[0] not in reserved]
-        candidates = [name for name in self.names if name not in reserved]
-        if not free or not candidates:
-            return
-        values = semantics.similarities([term.names[0] for term in free], candidates, settings)
-        for row, columns in _best(values, settings.limit):
-            if len(columns) == 1:
-                self.settled.append((free[row], candidates[columns[0]]))
-            else:
-                self.ties.append((free[row], tuple(candidates[column] for column in columns)))
-                self.tied |= dict.fromkeys(self.ties[-1][1])
-
-    def plan(self, order: Order, semantics: Semantics, pool: Pool) -> Plan:
-        key = order if self.joint else tuple(name for name in order if name in self.tied) if self.tied else ()
-        found = self.plans.get(key)
-        if found is None:
-            if len(self.plans) >= ORDERS:
-                self.plans.clear()
-            found = self.plans[key] = self._plan(order, semantics, pool)
-        return found
-
-    def _plan(self, order: Order, semantics: Semantics, pool: Pool) -> Plan:
-        places = {name: place for place, name in enumerate(order)}
-        chosen = [(term, term.names[0], term.aliases[0], attribute) for term, attribute in self.settled]
-        for term, tied in self.ties:
-            chosen.append((term, term.names[0], term.aliases[0], min(tied, key=places.__getitem__)))
-        for term in self.joint:
-            mapping = semantics.align(term.names, order, term.scope.settings).mapping()
-            aliases = zip(term.names, term.aliases, strict=True)
-            chosen += [(term, name, alias, mapping[name]) for name, alias in aliases if name in mapping]
-        parts: dict[str, list[tuple[Scope, dict[str, str]]]] = {}
-        for term, name, _, attribute in chosen:
-            if name in term.texts:
-                parts.setdefault(attribute, []).append((term.scope, term.texts[name]))
-        pairs = [(alias, attribute) for _, _, alias, attribute in chosen]
-        if "type" in places:  # which subscriptions ask for by its own name
-            pairs.append(("type", "type"))
-        return Plan(pairs, [(attribute, pool.texts(some)) for attribute, some in parts.items()])
-
-
-def _best(values: Floats, limit: float) -> list[tuple[int, list[int]]]:
-    """Rows that have a counterpart, and the columns that are equally good."""
-    top = values.max(axis=1)
-    least = np.where(top >= ALIKE, ALIKE, top)
-    rows = np.flatnonzero((top > limit) | (top >= ALIKE))
-    return [(row, np.flatnonzero(values[row] >= least[row]).tolist()) for row in rows.tolist()]
 
 
 class _Known:
@@ -207,10 +64,7 @@ class Shapes:
         if self._generation != self._vocabulary.generation:
             self._generation = self._vocabulary.generation
             self.clear()
-        attributes = event.attributes
-        seen: Seen = (*attributes, bool(event.type), bool(event.source), event.time is None)
-        if () in attributes.values():
-            seen = attribute_names(event)
+        seen = _seen(event)
         known = self._orders.get(seen)
         if known is None or known.covered != len(self._vocabulary.terms):
             known = self._find(seen, attribute_names(event))
@@ -224,15 +78,21 @@ class Shapes:
             shape = self._shapes[names] = Shape(names)
         if shape.covered != len(self._vocabulary.terms):
             self._cover(shape)
+        return self._remember(seen, _Known(shape, shape.plan(order, self._semantics, self._pool)))
+
+    def _remember(self, seen: Seen, known: _Known) -> _Known:
         if len(self._orders) >= self._most:
             self._orders.clear()
-        known = self._orders[seen] = _Known(shape, shape.plan(order, self._semantics, self._pool))
+        self._orders[seen] = known
         return known
 
     def _cover(self, shape: Shape) -> None:
         self._held -= shape.size
         shape.cover(self._vocabulary.terms, self._semantics)
         self._held += shape.size
+        self._keep_bounds(shape)
+
+    def _keep_bounds(self, shape: Shape) -> None:
         while len(self._shapes) > 1 and (len(self._shapes) > self._most or self._held > self._pairs):
             self._forget(shape)
 
@@ -245,3 +105,60 @@ class Shapes:
         else:
             self._held -= oldest.size
             self._orders.clear()
+
+    # -- ahead of events -----------------------------------------------------------------------------------------------
+
+    def known(self, event: Event) -> Plan | None:
+        """How an event is shown, if that is known."""
+        found = self._orders.get(_seen(event))
+        is_current = self._generation == self._vocabulary.generation
+        return found.plan if is_current and found and found.covered == len(self._vocabulary.terms) else None
+
+    def names(self, most: int) -> list[str]:
+        """Attributes of the shapes that came last."""
+        found: dict[str, None] = {}
+        for names in reversed(list(self._shapes)):
+            found |= dict.fromkeys(names)
+            if len(found) >= most:
+                break
+        return list(found)[:most]
+
+    def drafting(self, event: Event, lock: AbstractContextManager[Any]) -> Iterator[None]:
+        """Find out how an event is shown, in steps. Under the lock nothing is done that takes long."""
+        order = attribute_names(event)
+        names = tuple(sorted(order))
+        with lock:
+            if self._generation != self._vocabulary.generation:
+                self._generation = self._vocabulary.generation
+                self.clear()
+            generation, terms, pool = self._generation, list(self._vocabulary.terms), self._pool
+            shape = self._shapes[names].copy() if names in self._shapes else Shape(names)
+        at_once = max(1, min(STEP_NAMES, STEP_PAIRS // max(1, len(terms))))
+        yield from shape.covering(terms, self._semantics, at_once)
+        for term in shape.joint:  # so that their plan finds similarities that are known
+            for start in range(0, len(order), STEP_NAMES):
+                self._semantics.similarities(term.names, order[start : start + STEP_NAMES], term.scope.settings)
+                yield
+        plan = shape.plan(order, self._semantics, pool)
+        with lock:
+            if generation == self._vocabulary.generation == self._generation:
+                self._take(_seen(event), shape, plan)
+
+    def _take(self, seen: Seen, shape: Shape, plan: Plan) -> None:
+        before = self._shapes.get(shape.names)
+        if before is not None and before.covered > shape.covered:  # somebody was quicker
+            return
+        if before is not None and before.covered == shape.covered:
+            before.plans |= shape.plans
+            shape = before
+        self._held += shape.size - (before.size if before is not None else 0)
+        self._shapes[shape.names] = shape
+        self._keep_bounds(shape)
+        self._remember(seen, _Known(shape, plan))
+
+
+def _seen(event: Event) -> Seen:
+    attributes = event.attributes
+    if () in attributes.values():
+        return attribute_names(event)
+    return (*attributes, bool(event.type), bool(event.source), event.time is None)

@@ -38,7 +38,11 @@ Key = tuple[Any, ...]
 
 
 class Scope:
-    """Settings that align alike. ``texts`` counts the texts that values are compared with."""
+    """Settings that align alike. ``texts`` counts the texts that values are compared with.
+
+    What is remembered of values is dropped as a whole *after* the texts changed: so a thread that compares with the
+    texts of before remembers it where nobody looks any more.
+    """
 
     def __init__(self, settings: SemanticSettings) -> None:
         self.settings = settings
@@ -46,30 +50,35 @@ class Scope:
         self.texts: dict[str, int] = {}
         self._similar: dict[str, list[str]] = {}
 
+    def knows(self, value: str) -> bool:
+        """Can it be said without much work which texts a value is alike to? A long value has no words to compare."""
+        return value in self._similar or len(value) > REMEMBERED_CHARS
+
     def similar_texts(self, value: str, semantics: Semantics) -> list[str]:
         """Those of the texts that a value is more alike to than the threshold."""
-        found = self._similar.get(value)
+        remembered = self._similar
+        found = remembered.get(value)
         if found is None:
             texts = list(self.texts)
             row = semantics.similarities([value], texts, self.settings)[0]
             limit = self.settings.limit
             found = [text for text, alike in zip(texts, row.tolist(), strict=True) if alike > limit or alike >= ALIKE]
             if len(value) <= REMEMBERED_CHARS:
-                if len(self._similar) >= REMEMBERED:
-                    self._similar.clear()
-                self._similar[value] = found
+                if len(remembered) >= REMEMBERED:
+                    remembered.clear()
+                remembered[value] = found
         return found
 
     def enter_text(self, text: str) -> None:
-        if text not in self.texts:
-            self._similar.clear()
         self.texts[text] = self.texts.get(text, 0) + 1
+        if self.texts[text] == 1:
+            self._similar = {}
 
     def leave_text(self, text: str) -> None:
         self.texts[text] -= 1
         if not self.texts[text]:
             del self.texts[text]
-            self._similar.clear()
+            self._similar = {}
 
 
 class Term:
@@ -126,6 +135,11 @@ class Vocabulary:
         for name, text in meanings(filter, settings):
             by_text[aliases[name], text] = self._enter_text(terms[name], name, text)
         return compile_filter(filter, aliases, by_text, settings)
+
+    def lacks(self, filter: Filter, settings: SemanticSettings) -> list[str]:
+        """Names of a filter that no filter in use has under such settings."""
+        scope = self._scopes.get(_scope_key(settings))
+        return [name for key in _keys(filter, settings) if scope is None or key not in scope.terms for name in key[0]]
 
     def _enter_text(self, term: Term, name: str, text: str) -> str:
         term.scope.enter_text(text)

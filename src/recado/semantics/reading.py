@@ -90,6 +90,11 @@ class NameReader:
         read = self._read if len(name) <= REMEMBERED_CHARS else self._read_name
         return read(name, tuple(alpha3(language) for language in languages) or (ENGLISH,))
 
+    def edition(self, language: str) -> str:
+        """The language's code, and for one that was added which file it came from: another one gives other words."""
+        code = alpha3(language)
+        return code if code == ENGLISH else f"{code}:{self._language(code).digest}"
+
     def _read_name(self, name: str, languages: tuple[str, ...]) -> Words:
         found = tokens(name)
         language = max(languages, key=lambda code: self._known(found, code)) if len(languages) > 1 else languages[0]

@@ -14,6 +14,7 @@ An empty object means the defaults of the service or job; every member is option
     values      how ``similar`` (SM) compares values: ``semantic`` (by the measure) or ``string`` (as without semantics)
     margin      pairs this close to the threshold are uncertain and offered for review
     rename      true: the notification has the attributes under the subscriber's names too
+    explain     true: the notification says which attribute stood for which name, and how alike they are
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class SemanticSettings(msgspec.Struct, frozen=True):
     values: Values = "semantic"
     margin: float = 0.05
     rename: bool = False
+    explain: bool = False
 
     @property
     def limit(self) -> float:
@@ -83,13 +85,6 @@ def read_settings(
     return settings
 
 
-def written(settings: SemanticSettings) -> dict[str, Any]:
-    """The object that reads back as these settings."""
-    members = msgspec.structs.asdict(settings)
-    members["language"] = list(members.pop("languages"))
-    return {name: value for name, value in members.items() if value is not None}
-
-
 def _check_options(settings: SemanticSettings, place: str) -> None:
     known = registry.options_of(settings.measure)
     for option, value in settings.options.items():
@@ -121,6 +116,7 @@ class _Reader:
             "values": self._choice("semantic", "string"),
             "margin": self._share,
             "rename": self._flag,
+            "explain": self._flag,
         }
         if self._name not in readers:
             close = get_close_matches(self._name, readers, 1)

@@ -57,7 +57,9 @@ class Town:
         self.run(2.0)
 
     def add(self, name: str, user: str, existing: Existing = "recover") -> None:
-        settings = AgentSettings(device=name, greets=False, existing=existing, silence_seconds=0.0, outbox=100_000)
+        settings = AgentSettings(
+            device=name, greets=False, confirms=False, existing=existing, silence_seconds=0.0, outbox=100_000
+        )
         device = Device(name, user, f"{name}/0", settings, self.rudp, updates=self.updates)
         self.simulation.add(name, device)
 

@@ -11,7 +11,7 @@ from recado.experiments.base import Figure, Results
 from recado.experiments.expected import Expected, ExperimentError, Measured, read_expected
 from recado.experiments.semantics.files import folder
 from recado.experiments.semantics.measure import READING, curve
-from recado.experiments.semantics.own import COMPARED, CURVE, SHARES
+from recado.experiments.semantics.own import BEST, COMPARED, CURVE, SHARES
 from recado.experiments.semantics.reproduction import PUBLISHED
 from recado.experiments.semantics.speed import SUBSCRIBERS
 from recado.sim.runs.plot import COLOURS, MARKERS, new_figure, save, styled
@@ -84,6 +84,17 @@ def _own(results: Results) -> list[Line]:
     found = results.studies["own"]
     there = [name for name in OWN if f"{name}.F" in found]
     return [Line(name, [(t, float(found[f"{name}.curve.{t:g}.F"])) for t in CURVE]) for name in there]
+
+
+def _shipped(results: Results) -> list[Line]:
+    """Precision, recall and F of the default measure over the threshold."""
+    found = results.studies["own"]
+    if f"{BEST}.F" not in found:
+        return []
+    return [
+        Line(word, [(t, float(found[f"{BEST}.curve.{t:g}.{letter}"])) for t in CURVE])
+        for letter, word in LETTERS.items()
+    ]
 
 
 def _trade(results: Results) -> list[Line]:
@@ -162,6 +173,10 @@ FIGURES = (
         for letter in LETTERS
     ),
     Figure("own-f", "F over the threshold, all data", plot(_own, Axis("threshold", "F, %", top=102))),
+    Figure(
+        "hybrid", "The default measure: precision, recall and F over the threshold, all data",
+        plot(_shipped, Axis("threshold", "%", top=102)),
+    ),
     Figure("own-trade", "Precision over recall, all data", plot(_trade, Axis("recall, %", "precision, %", top=102))),
     Figure(
         "plain", "F where more or fewer of the words are the plain ones, thresholds of the other half",

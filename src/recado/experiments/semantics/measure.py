@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from recado.experiments.base import Results
 from recado.experiments.expected import Expected, Measured, Point
 from recado.experiments.semantics.own import BEST, CONFIGURATIONS, DOCUMENT, SHARES
-from recado.experiments.semantics.reproduction import OPERATORS, OTHERS, PUBLISHED, THRESHOLDS
+from recado.experiments.semantics.reproduction import FAILING, OPERATORS, OTHERS, PUBLISHED, THRESHOLDS
 from recado.experiments.semantics.speed import SUBSCRIBERS
 
 Numbers = dict[str, float | str]
 
 READING = "SM"
+SHAPES = {READING: "shape", "ANY": "shape any", FAILING: "shape fail"}
+"""Readings whose curves are judged: the one of the claims, and two that tell why it differs."""
 FENG_THRESHOLDS = tuple(threshold for threshold in THRESHOLDS if threshold <= 0.6)
 """Those that the work ran Feng's method with."""
 
@@ -31,7 +33,8 @@ def measure(results: Results) -> Numbers:
         if name.startswith(f"{READING}."):
             numbers[name.removeprefix(f"{READING}.")] = value
     for method, word in (*PUBLISHED, *OTHERS):
-        numbers |= _shape(found, method, word)
+        for reading, place in SHAPES.items():
+            numbers |= _shape(found, reading, f"{place}.{method}.{word}", method, word)
     numbers |= _at_zero(found) | _speeds(results.studies["speed"]) | _logs(results.studies["logs"])
     return numbers | _ours(results.studies["own"])
 
@@ -42,11 +45,10 @@ def curve(found: Measured, operator: str, method: str, word: str, letter: str) -
     return [(t, float(found[f"{operator}.{method}.{word}.{t:g}.{letter}"])) for t in thresholds]
 
 
-def _shape(found: Measured, method: str, word: str) -> Numbers:
+def _shape(found: Measured, reading: str, place: str, method: str, word: str) -> Numbers:
     """What the criteria 2 to 7 of section 14.2 ask of a curve."""
-    precision, recall, f = ([y for _, y in curve(found, READING, method, word, letter)] for letter in "PCF")
-    thresholds = [x for x, _ in curve(found, READING, method, word, "F")]
-    place = f"shape.{method}.{word}"
+    precision, recall, f = ([y for _, y in curve(found, reading, method, word, letter)] for letter in "PCF")
+    thresholds = [x for x, _ in curve(found, reading, method, word, "F")]
     used = [p for p, c, t in zip(precision, recall, thresholds, strict=True) if c > 0 and t > 0]
     top = precision.index(max(precision))
     return {

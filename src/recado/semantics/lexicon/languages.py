@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,7 @@ class Language:
     def __init__(self, code: str, arrays: Arrays) -> None:
         self.code = code
         self._words = WordTable(arrays)
+        self.digest = blake2b(b"".join(arrays[name].tobytes() for name in sorted(arrays)), digest_size=8).hexdigest()
         self._bare = WordTable({name.removeprefix("bare_"): array for name, array in arrays.items() if "bare_" in name})
 
     def __len__(self) -> int:

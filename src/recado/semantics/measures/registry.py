@@ -6,7 +6,8 @@ options as keyword arguments, whose names and defaults are read from its signatu
     register("initials", lambda resources: Initials(), threshold=0.9)
 
 So does a package that has an entry point of the group ``recado.measures``: its name is the measure's, and it leads to
-the factory. Configuration can then name it in every process.
+the factory, which may have attributes ``threshold``, ``needs_lexicon`` and ``about``. Configuration can then name it in
+every process.
 
 The default thresholds are where each measure was best on the probe set of 13.6; they differ by a factor of eight, so a
 threshold means nothing without its measure.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, signature
 from keyword import iskeyword
 from typing import Any, NamedTuple, Protocol
@@ -85,13 +86,23 @@ def find(name: Any) -> Entry:
     wanted = name if isinstance(name, str) else ""
     if wanted not in _entries:
         for plugin in entry_points(group=PLUGINS, name=wanted):
-            register(wanted, plugin.load())
+            _register_plugin(plugin)
     if wanted not in _entries:
         known = measure_names()
         close = get_close_matches(wanted, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ";"
         raise RecadoError(f"there is no measure {name!r}{hint} there are {', '.join(known)}")
     return _entries[wanted]
+
+
+def _register_plugin(plugin: EntryPoint) -> None:
+    try:
+        factory = plugin.load()
+        signature(factory)
+    except Exception as error:
+        raise RecadoError(f"the measure {plugin.name!r} ({plugin.value}) cannot be loaded: {error}") from error
+    said = {name: getattr(factory, name) for name in ("threshold", "needs_lexicon", "about") if hasattr(factory, name)}
+    register(plugin.name, factory, **said)
 
 
 def options_of(name: str) -> dict[str, Any]:
