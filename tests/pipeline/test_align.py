@@ -1,9 +1,13 @@
 """Semantic subscriptions on Spark: the library's matches, the library's scores, and a file of them."""
 
+import json
+from pathlib import Path
+
+import msgspec
 import pyarrow as pa
 import pytest
 
-from recado.errors import EventError
+from recado.errors import EventError, RecadoError
 from recado.filters.records import read_subscription
 from recado.filters.syntax import parse_filter
 from recado.model.codec import write_flat
@@ -11,21 +15,30 @@ from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.pipeline.align import align, event_names, run_align, wanted_names
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.match import EventForm, match, match_record_batch
-from recado.pipeline.meanings import Knowledge, events_of, good_events, semantics
+from recado.pipeline.match import match
+from recado.pipeline.meanings import events_of, good_events, semantics
+from recado.pipeline.partitioned.build import PARTITION, REASON, Placer
+from recado.pipeline.partitioned.plan import make_plan
 from recado.pipeline.readers import Source
+from recado.pipeline.result import EventForm, match_record_batch
 from recado.pipeline.sets import DETAIL_SCHEMA, SubscriptionSet, build
 from recado.semantics.cache import SimilarityCache
-from recado.semantics.engine import Semantics
+from recado.semantics.knowledge import Knowledge
+from recado.semantics.lexicon.languages import add_language
+from recado.semantics.lexicon.load import load_lexicon
 from recado.semantics.match import semantic_match
-from recado.semantics.settings import SemanticSettings
+from recado.semantics.matcher import SemanticMatcher
+from recado.semantics.overrides import Given
+from recado.semantics.review import ReviewList
+from recado.semantics.settings import DEFAULT, SemanticSettings
 
+SAMPLE = Path(__file__).parents[1] / "semantics" / "por-sample.tab"
 RECORDS = [
     '{"id": "exact", "filter": "price > 50", "owner": "ana"}',
     '{"id": "words", "filter": "{sale price, GT, 50}", "owner": "rui", "semantic": {"measure": "mean"}}',
     '{"id": "typed", "type": "Sale", "filter": "{cost, GT, 50}", "semantic": {"measure": "mean"}}',
     '{"id": "similar", "filter": "{nation, SM, country}", "semantic": {"measure": "mean", "unmatched": "ignore"}}',
-    '{"id": "both", "filter": "{low price, GT, 5; price, LT, 20}", "semantic": {"measure": "feng"}}',
+    '{"id": "both", "filter": "{low price, GT, 5; price, LT, 20}", "semantic": {"measure": "feng", "rename": true}}',
 ]
 EVENTS = [
     Event("a", "Sale", attributes={"price": 60, "country": "nation"}),
@@ -40,8 +53,10 @@ def subscriptions():
     return [read_subscription(record) for record in RECORDS]
 
 
-def oracle(events=EVENTS):
-    return sorted((e.id, s.id) for e in events for s in subscriptions() if semantic_match(e, s))
+def oracle(events=EVENTS, known=None):
+    knowing, default = (known.semantics(), known.default) if known else (None, DEFAULT)
+    asked = subscriptions()
+    return sorted((e.id, s.id) for e in events for s in asked if semantic_match(e, s, None, knowing, default))
 
 
 def fields(found):
@@ -90,7 +105,7 @@ def test_versions_change_and_old_ones_can_be_read(tmp_path):
 def test_wrong_settings_and_wrong_files_are_named(tmp_path):
     with pytest.raises(PipelineError, match=r"'s': \$\.semantic\.measure"):
         build([Subscription("s", parse_filter("x > 1"), semantic={"measure": "no"})])
-    with pytest.raises(PipelineError, match="recado pipeline align"):
+    with pytest.raises(RecadoError, match="recado pipeline align"):
         semantics(Knowledge(similarities=str(tmp_path / "nothing")))
 
 
@@ -106,47 +121,106 @@ def test_columns_are_events_in_their_order():
         list(events_of(texts, "json", "value"))
 
 
-def test_on_spark_in_two_forms(spark):
-    lines = spark.createDataFrame([(record,) for record in RECORDS], "value string")
-    texts = spark.createDataFrame([(write_flat(event).decode(),) for event in EVENTS], "value string")
-    assert fields(match(texts, lines, json="value").toArrow()) == oracle()
+def lines_of(spark, texts):
+    return spark.createDataFrame([(text,) for text in texts], "value string").coalesce(1)  # one worker loads the words
+
+
+def test_typed_columns_on_spark(spark):
     rows = [("1", "Sale", 60, "nation"), ("2", None, 40, "x"), ("3", None, None, "country")]
-    typed = spark.createDataFrame(rows, "id string, type string, `total price` long, country string")
+    typed = spark.createDataFrame(rows, "id string, type string, `total price` long, country string").coalesce(1)
     same = [
         Event(id, type or "", attributes={k: v for k, v in (("total price", p), ("country", c)) if v is not None})
         for id, type, p, c in rows
     ]
     assert oracle(same)
-    assert fields(match(typed, lines).toArrow()) == oracle(same)
+    assert fields(match(typed, lines_of(spark, RECORDS)).toArrow()) == oracle(same)
 
 
 def test_the_scores_are_the_library_s_and_the_file_has_them_all(spark, tmp_path):
-    texts = spark.createDataFrame([(write_flat(e).decode(),) for e in EVENTS] + [("no event",)], "value string")
-    names = event_names(texts, json="value")
-    attributes = sorted(row.name for row in names.collect())
-    assert attributes == ["Kaufpreis", "amount", "cost", "country", "humidity", "price"]
-    plain = Semantics()
-    by_scope = {plain.scope(one.settings): one for one in wanted_names(subscriptions())}
-    table = align(names, subscriptions()).collect()
-    assert len(table) == sum(len(one.names) for one in by_scope.values()) * len(attributes)
-    for row in table:
-        wanted = by_scope[row.scope]
-        expected = plain.measure(wanted.settings).similarity(
-            plain.words(row.constraint, wanted.settings), plain.words(row.attribute, wanted.settings)
-        )
-        assert row.similarity == expected
+    texts = lines_of(spark, [*(write_flat(event).decode() for event in EVENTS), "no event"])
+    attributes = ["Kaufpreis", "amount", "cost", "country", "humidity", "price"]
+    known = Knowledge(SemanticSettings("mean"), given=(Given("amount", "cost", 0.9, "word"),))
     out = tmp_path / "similarities.json"
-    summary = run_align(spark, subscriptions(), Source(texts, {"json": "value"}), out)
-    assert (summary["pairs"], summary["attributes"], summary["subscriptions"]) == (len(table), 6, 5)
+    summary = run_align(spark, subscriptions(), Source(texts, {"json": "value"}), out, knowledge=known)
+    plain = known.semantics()
+    by_scope = {plain.scope(one.settings): one for one in wanted_names(subscriptions(), known.default)}
+    pairs = sum(len(one.names) for one in by_scope.values()) * len(attributes)
+    assert (summary["pairs"], summary["attributes"], summary["subscriptions"]) == (pairs, 6, 5)
     cache = SimilarityCache()
-    knowing = Semantics(cache=cache)
-    assert cache.load(out, knowing.digest) > 0
-    for one in by_scope.values():
-        knowing.similarities(one.names, attributes, one.settings)
-    assert cache.misses == 0
-    found = match(texts, spark.createDataFrame([(r,) for r in RECORDS], "value string"), json="value",
-                  bad_rows="keep", knowledge=Knowledge(similarities=str(out))).where("rejected is null")  # fmt: skip
-    assert fields(found.toArrow()) == oracle()
+    assert cache.load(out, plain.digest) == pairs - 1  # cost ~ price is price ~ cost
+    for scope, wanted in by_scope.items():
+        measure, settings = plain.measure(wanted.settings), wanted.settings
+        for name in wanted.names:
+            row = [measure.similarity(plain.words(name, settings), plain.words(a, settings)) for a in attributes]
+            assert cache.get(scope, [(name, attribute) for attribute in attributes]) == row
+    table = align(event_names(texts, json="value"), subscriptions(), knowledge=known)
+    assert table.columns == ["scope", "constraint", "attribute", "similarity"]
+    decided = (Given("sale price", "price", 0.0, "name", "refused"), Given("nation", "amount", 1.0, "name", "accepted"))
+    all_known = msgspec.structs.replace(known, decided=decided, similarities=str(out))
+    found = match(
+        texts, lines_of(spark, RECORDS), json="value", bad_rows="keep", include_renamed=True, knowledge=all_known
+    )
+    table = found.where("rejected is null").toArrow()
+    assert fields(table) == oracle(known=all_known) != oracle()
+    assert renamed_of(table) == renamed_oracle(all_known)
+
+
+def renamed_of(table):
+    columns = (table.column(name).to_pylist() for name in ("event_id", "subscription_id", "renamed"))
+    return {(event, subscription): json.loads(text) for event, subscription, text in zip(*columns, strict=True) if text}
+
+
+def renamed_oracle(known):
+    """What the service would send."""
+    matcher = SemanticMatcher(known.semantics(), known.default)
+    matcher.add_many(subscriptions())
+    events = {event.id: event for event in EVENTS}
+    return {
+        (id, "both"): json.loads(write_flat(matcher.renamed(events[id], "both")))
+        for id, subscription in oracle(known=known)
+        if subscription == "both"
+    }
+
+
+def test_what_people_decided_counts_without_being_asked_for(loaded, tmp_path, monkeypatch):
+    monkeypatch.setenv("RECADO_DATA", str(tmp_path / "data"))
+    decided = ReviewList()
+    decided.decide("sale price", "price", accept=False)
+    decided.save()
+    batch = pa.RecordBatch.from_pydict({"value": [write_flat(event).decode() for event in EVENTS]})
+    names, known = ("event_id", "subscription_id", "renamed"), Knowledge.read()
+    found = match_record_batch(loaded, batch, EventForm("json", "value"), names, "fail", knowledge=known)
+    table = pa.Table.from_batches(list(found))
+    assert fields(table) == oracle(known=known) != oracle()
+    assert renamed_of(table) == renamed_oracle(known) != {}
+
+
+def test_a_language_that_was_added_and_the_defaults_of_a_job(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECADO_DATA", str(tmp_path / "data"))
+    add_language("por", SAMPLE, load_lexicon())
+    records = [
+        '{"id": "por", "filter": "{umidade, GT, 60}", "semantic": {"language": ["en", "pt"]}}',
+        '{"id": "far", "filter": "{humidity, GT, 60; colour, EQ, red}", "semantic": {}}',
+    ]
+    subscription_set = SubscriptionSet(tmp_path / "set")
+    subscription_set.publish(map(read_subscription, records))
+    batch = pa.RecordBatch.from_pydict({"id": ["a", "b"], "humidity": [70, 50]})
+    for unmatched, expected in (("fail", ["por"]), ("ignore", ["far", "por"])):
+        known = Knowledge(SemanticSettings("mean", unmatched=unmatched))
+        found = match_record_batch(
+            subscription_set.load(1), batch, EventForm("columns"), ("event_id", "subscription_id"), "fail",
+            knowledge=known,
+        )  # fmt: skip
+        assert fields(pa.Table.from_batches(list(found))) == [("a", id) for id in expected]
+
+
+def test_partitions_refuse_semantic_subscriptions_and_say_what_to_do():
+    rows = pa.RecordBatch.from_pydict({"value": RECORDS[:2]})
+    [placed] = Placer(make_plan([], 2))(iter([rows]))
+    exact, semantic = placed.column(REASON).to_pylist()
+    assert exact is None
+    assert "file of their own" in semantic
+    assert placed.column(PARTITION).to_pylist()[1] == 2
 
 
 def test_subscriptions_count_by_their_own_measure_or_the_default():

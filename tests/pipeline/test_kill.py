@@ -86,8 +86,8 @@ def run_with_kills(tmp_path, kills, files, rows):
 
 
 @pytest.mark.timeout(600)
-def test_a_few_kills(tmp_path):
-    run_with_kills(tmp_path, kills=2, files=6, rows=100)
+def test_a_kill(tmp_path):
+    run_with_kills(tmp_path, kills=1, files=4, rows=100)
 
 
 @pytest.mark.long

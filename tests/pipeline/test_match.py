@@ -12,7 +12,7 @@ from recado.model.codec import write_cloudevent
 from recado.model.subscription import Subscription
 from recado.pipeline import worker
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.match import NOTIFICATION_FIELDS, match, notifications, rejections
+from recado.pipeline.match import NOTIFICATION_FIELDS, as_set, match, notifications, rejections
 from recado.pipeline.sets import SubscriptionSet
 from samples import EVENTS, SUBSCRIPTIONS, events, expected, pairs, subscriptions
 
@@ -182,6 +182,11 @@ def test_a_null_is_absent(spark, tmp_path):
 def test_what_a_user_can_get_wrong_about_rows(spark, small_set, schema, options, message):
     with pytest.raises(PipelineError, match=message):
         match(spark.createDataFrame([], schema), small_set, **options)
+
+
+def test_what_is_no_set_is_refused_by_its_kind():
+    with pytest.raises(PipelineError, match=r"subscriptions are a list; .* match_partitioned takes a PartitionedSet"):
+        as_set([], None)
 
 
 def test_a_column_of_a_wrong_type_is_named(spark, small_set):

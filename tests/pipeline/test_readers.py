@@ -11,7 +11,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.match import match, notifications, rejections
 from recado.pipeline.readers import follow_events, read_events, read_subscriptions_at
 from recado.pipeline.sets import SubscriptionSet
-from recado.store.log import EventLog
+from recado.store.log import EventLog, LogSettings
 from samples import EVENTS, events, expected, pairs, subscriptions
 
 
@@ -72,6 +72,29 @@ def test_a_log_once_and_as_a_stream(spark, tmp_path, sample_set):
     assert len(query.recentProgress) >= 4
 
 
+def test_positions_of_a_log_that_cannot_be_read_are_rejected_and_the_rest_is_matched(spark, tmp_path, sample_set):
+    with EventLog.open(tmp_path / "log", LogSettings(segment_rows=100)) as log:
+        log.append(events())
+        damaged = log.seal(force=True)[1].path
+    damaged.write_bytes(damaged.read_bytes()[:-50] + b"?" * 50)
+    found = matched(read_events(spark, str(tmp_path / "log")), sample_set)
+    assert pairs(notifications(found)) == expected(events()[:100] + events()[200:])
+    told = sorted(row.row for row in rejections(found).collect())
+    assert [text.partition(":")[0] for text in told] == [f"position {n} cannot be read" for n in range(100, 200)]
+    assert damaged.name in told[0]
+    query = (
+        matched(follow_events(spark, str(tmp_path / "log")), sample_set)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "state"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )
+    query.awaitTermination()
+    followed = spark.read.parquet(str(tmp_path / "out"))
+    assert pairs(notifications(followed)) == pairs(notifications(found))
+    assert sorted(row.row for row in rejections(followed).collect()) == told
+
+
 @pytest.mark.parametrize("format", ["ndjson", "cloudevents", "parquet"])
 def test_folders_that_grow(spark, tmp_path, format):
     (tmp_path / "in").mkdir()
@@ -93,6 +116,16 @@ def test_paths_that_hold_nothing(spark, tmp_path):
         follow_events(spark, str(tmp_path))
     with pytest.raises(PipelineError, match="does not exist"):
         read_events(spark, str(tmp_path / "missing"), "parquet")
+
+
+def test_paths_that_are_something_else(spark, tmp_path):
+    (tmp_path / "e.parquet").write_text("no Parquet at all")
+    with pytest.raises(PipelineError, match=r"e\.parquet cannot be read: .*not a Parquet file"):
+        read_events(spark, str(tmp_path / "e.parquet"))
+    with pytest.raises(PipelineError, match="is a file; a stream follows a folder or a log"):
+        follow_events(spark, EVENTS)
+    with pytest.raises(PipelineError, match="give a number from 1 on"):
+        follow_events(spark, str(tmp_path), "ndjson", most=0)
 
 
 def test_globs(spark, tmp_path):

@@ -12,6 +12,7 @@ from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
+from recado.pipeline.partitioned.folder import ROUTER
 from recado.pipeline.sets import ABOUT, DETAILS, INDEX, SubscriptionSet
 from strategies import events, filters
 
@@ -57,8 +58,14 @@ def test_removing_what_is_not_there_is_refused_and_publishes_nothing(tmp_path):
 
 
 def test_a_set_without_versions_says_so(tmp_path):
-    with pytest.raises(PipelineError, match="holds no version"):
+    with pytest.raises(PipelineError, match=r"holds no version .* publish one first"):
         SubscriptionSet(tmp_path / "nothing").current()
+
+
+def test_a_partitioned_set_is_not_taken_for_one_without_versions(tmp_path):
+    (tmp_path / ROUTER).touch()
+    with pytest.raises(PipelineError, match="it is a partitioned set, for match_partitioned"):
+        SubscriptionSet(tmp_path).current()
 
 
 def test_a_version_that_is_not_there_is_named_with_those_that_are(tmp_path):

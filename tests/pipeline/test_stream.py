@@ -5,14 +5,17 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recado.filters.expression import parse
 from recado.model.subscription import Subscription
-from recado.pipeline.errors import PipelineError
+from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.readers import follow_events
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.sink import BatchFolder
-from recado.pipeline.stream import start_stream
+from recado.pipeline.stream import Identity, _claim, start_stream
 from recado.pipeline.worker import read_choice, record_choice
 from samples import pairs
 
@@ -119,6 +122,27 @@ def test_events_may_change_their_shape_between_batches(place):
     assert place.found() == [("a", "low"), ("c", "low")]
 
 
+def test_parquet_files_may_lack_columns_and_have_more_but_not_other_types(place, spark, tmp_path):
+    def run():
+        source = follow_events(spark, str(tmp_path / "columns"), most=1)
+        query = start_stream(
+            source.events, place.set, place.out, place.state, place=source.place, constraints=False,
+            trigger={"availableNow": True},
+        )  # fmt: skip
+        with user_errors():
+            query.awaitTermination()
+
+    (tmp_path / "columns").mkdir()
+    pq.write_table(pa.table({"id": ["a", "n"], "x": [1, None]}), tmp_path / "columns" / "1.parquet")
+    os.utime(tmp_path / "columns" / "1.parquet", (1_790_000_000,) * 2)  # Spark takes files by age
+    pq.write_table(pa.table({"id": ["b"], "y": ["one"]}), tmp_path / "columns" / "2.parquet")
+    run()
+    assert place.found() == [("a", "low")]
+    pq.write_table(pa.table({"id": ["c"], "x": ["one"]}), tmp_path / "columns" / "3.parquet")
+    with pytest.raises(PipelineError, match=r"columns/3\.parquet cannot be read: Data type mismatches .*x"):
+        run()
+
+
 def test_a_checkpoint_belongs_to_one_stream(place, tmp_path):
     place.feed("1.ndjson", {"id": "a", "x": 1})
     place.run(constraints=False)
@@ -127,6 +151,20 @@ def test_a_checkpoint_belongs_to_one_stream(place, tmp_path):
     place.out = tmp_path / "elsewhere"
     with pytest.raises(PipelineError, match="belongs to a stream whose out is"):
         place.run(constraints=False)
+
+
+def test_a_checkpoint_belongs_to_one_place_of_events_if_that_has_a_name(tmp_path):
+    def identity(events=""):
+        return Identity("set", "out", "bad", False, events)
+
+    _claim(tmp_path, identity("/a"))
+    _claim(tmp_path, identity("/a"))
+    _claim(tmp_path, identity())
+    with pytest.raises(PipelineError, match="belongs to a stream whose events is '/a', not '/b'"):
+        _claim(tmp_path, identity("/b"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PipelineError, match="cannot be used: Not a directory"):
+        _claim(tmp_path / "file", identity())
 
 
 def test_a_batch_of_events_is_no_stream(spark, place, tmp_path):

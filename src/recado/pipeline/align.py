@@ -24,11 +24,13 @@ from pyspark.sql import DataFrame, SparkSession
 from recado.model.event import ENVELOPE
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.match import EventForm, event_form, travelling
-from recado.pipeline.meanings import Knowledge, good_events, semantics
+from recado.pipeline.match import event_form, travelling
+from recado.pipeline.meanings import good_events, semantics
 from recado.pipeline.readers import Source
+from recado.pipeline.result import EventForm
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
+from recado.semantics.knowledge import Knowledge
 from recado.semantics.match import attribute_names
 from recado.semantics.rewriting import constraint_names
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
@@ -63,14 +65,13 @@ def align(
     names: DataFrame,
     subscriptions: Iterable[Subscription],
     *,
-    default: SemanticSettings = DEFAULT,
     knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
 ) -> DataFrame:
     """The similarity of each subscription's names with each of ``names``, by the subscription's measure.
 
     Subscriptions without ``semantic`` count with the default: so a set can be judged before it is made semantic.
     """
-    compare = _Compare(tuple(wanted_names(subscriptions, default)), knowledge, semantics(knowledge).digest)
+    compare = _Compare(tuple(wanted_names(subscriptions, knowledge.default)), knowledge, semantics(knowledge).digest)
     return names.select("name").mapInArrow(compare.__call__, _PAIRS)
 
 
@@ -92,7 +93,6 @@ def run_align(
     source: Source,
     out: str | Path,
     *,
-    default: SemanticSettings = DEFAULT,
     knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
 ) -> dict[str, Any]:
     """Compute all similarities and write the file; what came of it, in figures."""
@@ -101,7 +101,7 @@ def run_align(
     with user_errors():
         names = event_names(source.events, **source.form).persist()
         try:
-            table = align(names, wanted, default=default, knowledge=knowledge).limit(MOST + 1).toArrow()
+            table = align(names, wanted, knowledge=knowledge).limit(MOST + 1).toArrow()
             count = names.count()
         finally:
             names.unpersist()
@@ -110,7 +110,7 @@ def run_align(
     write_similarities(table, out, semantics(knowledge).digest)
     return {
         "subscriptions": len(wanted),
-        "names": sum(len(one.names) for one in wanted_names(wanted, default)),
+        "names": sum(len(one.names) for one in wanted_names(wanted, knowledge.default)),
         "attributes": count,
         "pairs": table.num_rows,
         "seconds": round(time.perf_counter() - started, 3),

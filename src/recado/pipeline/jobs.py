@@ -20,6 +20,7 @@ from recado.pipeline.readers import Format, Source, read_events, read_subscripti
 from recado.pipeline.report import run_report
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.subscriptions import read_subscriptions
+from recado.semantics.knowledge import Knowledge
 
 MatchEvents = Callable[..., DataFrame]
 
@@ -33,8 +34,10 @@ def run_match(
     partitions: int | None = None,
     constraints: bool = False,
     include_event: bool = False,
+    include_renamed: bool = False,
     overwrite: bool = False,
     form: Mapping[str, Any] | None = None,
+    knowledge: Knowledge | None = None,
 ) -> dict[str, Any]:
     """Match everything once, into Parquet at ``out``; what came of it, in figures.
 
@@ -44,7 +47,8 @@ def run_match(
     if target.exists() and not overwrite:
         raise PipelineError(f"{target} is there already; overwriting has to be asked for")
     with tempfile.TemporaryDirectory(prefix="recado-partitions-") as scratch:
-        count, match_events = _matcher(spark, subscriptions, partitions, Path(scratch))
+        meant = {"include_renamed": include_renamed, "knowledge": knowledge}
+        count, match_events = _matcher(spark, subscriptions, partitions, Path(scratch), meant)
         started = time.perf_counter()
         seen, made = Observation(), Observation()
         events = source.events.observe(seen, F.count(F.lit(1)).alias("events"))
@@ -69,23 +73,28 @@ def run_match(
     }
 
 
-def _matcher(spark: SparkSession, subscriptions: str, partitions: int | None, scratch: Path) -> tuple[int, MatchEvents]:
-    """How many subscriptions there are, and the function that matches events against them."""
+def _matcher(
+    spark: SparkSession, subscriptions: str, partitions: int | None, scratch: Path, meant: Mapping[str, Any]
+) -> tuple[int, MatchEvents]:
+    """How many subscriptions there are, and the function that matches events against them.
+
+    ``meant`` is for semantic subscriptions, of which partitioned sets have none.
+    """
     if PartitionedSet.is_one(subscriptions):
         return _partitioned(PartitionedSet(subscriptions))
     if SubscriptionSet(subscriptions).versions():
-        if partitions:
+        if partitions is not None:
             raise PipelineError("a published set is one index; to partition, give the file of subscriptions itself")
-        return _single(SubscriptionSet(subscriptions))
+        return _single(SubscriptionSet(subscriptions), meant)
     rows = read_subscriptions_at(spark, subscriptions)
-    if partitions:
+    if partitions is not None:
         return _partitioned(build_partitions(rows, scratch / "set", partitions=partitions))
-    return _single(as_set(rows, None)[0])
+    return _single(as_set(rows, None)[0], meant)
 
 
-def _single(subscription_set: SubscriptionSet) -> tuple[int, MatchEvents]:
+def _single(subscription_set: SubscriptionSet, meant: Mapping[str, Any]) -> tuple[int, MatchEvents]:
     def run(events: DataFrame, **options: Any) -> DataFrame:
-        return match(events, subscription_set, **options)
+        return match(events, subscription_set, **options, **meant)
 
     return subscription_set.current().subscriptions, run
 

@@ -17,7 +17,6 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -27,29 +26,13 @@ from pyspark.sql.types import DecimalType, StringType, StructField, StructType, 
 
 from recado.pipeline import worker
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.events import INSTANT, Array, Form, Matched, match_rows, text_of_row
-from recado.pipeline.meanings import Knowledge, add_meanings
+from recado.pipeline.result import BadRows, EventForm, match_record_batch
 from recado.pipeline.session import is_remote
-from recado.pipeline.sets import DETAILS, INDEX, LoadedSet, SubscriptionSet, Version
+from recado.pipeline.sets import DETAILS, INDEX, SubscriptionSet, Version
 from recado.pipeline.subscriptions import read_subscriptions
-
-ROWS_OUT = 65_536
-"""Notifications in one batch on their way back: an event may match a million subscriptions."""
+from recado.semantics.knowledge import Knowledge
 
 NOTIFICATION_FIELDS = ("event_id", "subscription_id", "owner", "event_time", "matched_at")
-
-BadRows = Literal["fail", "keep"]
-
-
-class EventForm(msgspec.Struct, frozen=True):
-    """How the rows of a DataFrame are events. ``names``: the real names of columns that had to travel under others."""
-
-    form: Form
-    column: str = ""
-    names: tuple[str, ...] = ()
-
-    def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.rename_columns(list(self.names)) if self.names else batch
 
 
 class Matcher(msgspec.Struct, frozen=True):
@@ -77,35 +60,41 @@ def match(
     variant: str | None = None,
     cloudevents: bool = False,
     include_event: bool = False,
+    include_renamed: bool = False,
     include_constraints: bool = False,
     bad_rows: BadRows = "fail",
     version: int | None = None,
     choices: str | os.PathLike[str] | None = None,
     ship: bool | None = None,
-    knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
+    knowledge: Knowledge | None = None,
 ) -> DataFrame:
     """The notifications of the events: event_id, subscription_id, owner, event_time, matched_at.
 
     ``subscriptions`` is a published set (or its folder), or a DataFrame with a row each. Events are typed columns
     unless ``json`` or ``variant`` names the column that holds them, or ``cloudevents`` says that rows are CloudEvents.
     ``include_event`` adds the row itself as a struct, ``include_constraints`` the subscription's delivery constraints
-    as JSON. With ``bad_rows="keep"`` a row that is no event becomes a row of the result whose column ``rejected`` tells
-    why; else it ends the job. ``choices`` is for streams: the newest version is taken at each micro-batch, and recorded
-    in that folder. ``ship`` sends the index along with the job, for executors that do not see the set's path; without
-    it, only an index made from a DataFrame is sent, and only if executors run elsewhere. ``knowledge`` is what semantic
-    subscriptions are understood by besides the lexicon.
+    as JSON, ``include_renamed`` the event as JSON with the subscriber's names where its ``semantic`` asks for that
+    (``rename``). With ``bad_rows="keep"`` a row that is no event becomes a row of the result whose column ``rejected``
+    tells why; else it ends the job. ``choices`` is for streams: the newest version is taken at each micro-batch, and
+    recorded in that folder. ``ship`` sends the index along with the job, for executors that do not see the set's path;
+    without it, only an index made from a DataFrame is sent, and only if executors run elsewhere. ``knowledge`` is what
+    semantic subscriptions are understood by besides the lexicon; without it, pairs that were decided in this user's
+    review list count, as in a service.
     """
     shaped, form = event_form(events, json=json, variant=variant, cloudevents=cloudevents)
     subscription_set, number = as_set(subscriptions, version)
     known = subscription_set.version(number) if number is not None else subscription_set.current()
     following = choices is not None
     if form.form == "columns" and not include_event and not following and not known.semantic:
-        shaped = shaped.select(*_needed(shaped, known))
+        shaped = shaped.select(*needed(shaped, known))
+    if knowledge is None:
+        knowledge = Knowledge.read() if known.semantic or following else Knowledge()
     place = _place(events, subscription_set, known.number, choices, ship)
     schema = output_schema(
         shaped,
         include_event=include_event,
         include_constraints=include_constraints,
+        include_renamed=include_renamed,
         expiry=following or known.expiring > 0,
         rejected=bad_rows == "keep",
     )
@@ -168,7 +157,13 @@ def travelling(events: DataFrame, form: EventForm) -> tuple[DataFrame, EventForm
 
 
 def output_schema(
-    events: DataFrame, *, include_event: bool, include_constraints: bool, expiry: bool, rejected: bool
+    events: DataFrame,
+    *,
+    include_event: bool,
+    include_constraints: bool,
+    expiry: bool,
+    rejected: bool,
+    include_renamed: bool = False,
 ) -> StructType:
     """What executors send back."""
     fields = [StructField(name, StringType()) for name in ("event_id", "subscription_id", "owner")]
@@ -179,6 +174,8 @@ def output_schema(
         fields.append(StructField("constraints", StringType()))
     if include_event:
         fields.append(StructField("event", events.schema))
+    if include_renamed:
+        fields.append(StructField("renamed", StringType()))
     if rejected:
         inner = StructType([StructField("reason", StringType()), StructField("text", StringType())])
         fields.append(StructField("rejected", inner))
@@ -206,8 +203,8 @@ def _plain_columns(events: DataFrame) -> DataFrame:
     return events.select(*plain)
 
 
-def _needed(events: DataFrame, version: Version) -> list[Column]:
-    """Only what some filter names has to travel."""
+def needed(events: DataFrame, version: Version) -> list[Column]:
+    """The columns that have to travel: the envelope, and what some filter names."""
     tops = {name.partition(".")[0] for name in version.names} | set(version.names) | {"id", "time"}
     return [F.col(quoted(name)) for name in events.columns if name in tops]
 
@@ -219,14 +216,18 @@ def quoted(name: str) -> str:
 # -- where the set is
 
 
-def as_set(
-    subscriptions: DataFrame | SubscriptionSet | str | os.PathLike[str], version: int | None
-) -> tuple[SubscriptionSet, int | None]:
+def as_set(subscriptions: object, version: int | None) -> tuple[SubscriptionSet, int | None]:
     """The set, and the version to use if it is settled; a DataFrame is published into a folder of this process."""
     if isinstance(subscriptions, SubscriptionSet):
         return subscriptions, version
     if isinstance(subscriptions, (str, os.PathLike)):
         return SubscriptionSet(subscriptions), version
+    if not isinstance(subscriptions, DataFrame):
+        kind = type(subscriptions).__name__
+        raise PipelineError(
+            f"subscriptions are a {kind}; match takes a SubscriptionSet, its folder or a DataFrame, "
+            "and match_partitioned takes a PartitionedSet"
+        )
     folder = tempfile.mkdtemp(prefix="recado-set-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     made = SubscriptionSet(folder)
@@ -269,73 +270,3 @@ def _ship(events: DataFrame, folder: Path) -> tuple[str, str]:
         else:
             spark.sparkContext.addFile(str(link))
     return names
-
-
-# -- in executors
-
-_REJECTED = pa.struct([("reason", pa.string()), ("text", pa.string())])
-_TYPES = {"event_time": INSTANT, "expires_at": INSTANT, "rejected": _REJECTED}
-
-
-def match_record_batch(
-    loaded: LoadedSet,
-    batch: pa.RecordBatch,
-    form: EventForm,
-    fields: tuple[str, ...],
-    bad_rows: BadRows,
-    *,
-    knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
-) -> Iterator[pa.RecordBatch]:
-    """The rows of the result that come from one batch of events."""
-    batch = form.named(batch)
-    matched = match_rows(loaded.index, batch, form.form, form.column)
-    if (meanings := loaded.meanings(knowledge)) is not None:
-        matched = add_meanings(meanings, batch, form.form, form.column, matched)
-    if matched.rejected and bad_rows == "fail":
-        row, reason = matched.rejected[0]
-        place = f"event {matched.ids[row].as_py()!r}" if matched.ids[row].is_valid else f"row {row + 1} of a batch"
-        raise PipelineError(f"{place}: {reason}")
-    rows = matched.pairs.events
-    for start in range(0, len(rows), ROWS_OUT):
-        part = _Part(loaded, batch, matched, rows, slice(start, start + ROWS_OUT))
-        yield pa.RecordBatch.from_arrays([part.column(name) for name in fields], names=list(fields))
-    if matched.rejected:
-        yield _rejected_batch(batch, matched, form, fields)
-
-
-class _Part:
-    """Some of the pairs of a batch, about to become rows of the result."""
-
-    def __init__(self, loaded: LoadedSet, batch: pa.RecordBatch, matched: Matched, rows: Array, part: slice) -> None:
-        self.loaded, self.batch, self.matched = loaded, batch, matched
-        self.rows = pa.array(rows[part])
-        self.slots = matched.pairs.slots[part]
-
-    def column(self, name: str) -> pa.Array:
-        match name:
-            case "event_id":
-                return self.matched.ids.take(self.rows)
-            case "subscription_id":
-                return self.loaded.column("id").take(pa.array(self.slots))
-            case "event_time":
-                return self.matched.times.take(self.rows)
-            case "event":
-                columns = [column.take(self.rows) for column in self.batch.columns]
-                return pa.StructArray.from_arrays(columns, names=self.batch.schema.names)
-            case "rejected":
-                return pa.nulls(len(self.rows), _REJECTED)
-            case _:
-                return self.loaded.column(name).take(pa.array(self.slots))
-
-
-def _rejected_batch(
-    batch: pa.RecordBatch, matched: Matched, form: EventForm, fields: tuple[str, ...]
-) -> pa.RecordBatch:
-    rows = [row for row, _ in matched.rejected]
-    told = [
-        {"reason": reason, "text": text_of_row(batch, row, form.form, form.column)} for row, reason in matched.rejected
-    ]
-    known = {"event_id": matched.ids.take(pa.array(rows)), "rejected": pa.array(told, _REJECTED)}
-    types = _TYPES | {"event": pa.struct(batch.schema)}
-    arrays = [known.get(name, pa.nulls(len(rows), types.get(name, pa.string()))) for name in fields]
-    return pa.RecordBatch.from_arrays(arrays, names=list(fields))

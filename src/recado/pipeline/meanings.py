@@ -2,14 +2,14 @@
 
 In a subscription set a semantic subscription has an entry that matches nothing, so that it has a slot and details, and
 its filter and settings stand in its details. A worker makes a ``SemanticMatcher`` of them when it first meets the set;
-``Knowledge`` says what it knows of words besides the lexicon. Results are those of ``recado.semantics.match``.
+``Knowledge`` says what it knows of words besides the lexicon, and what settings leave open. Results are those of
+``recado.semantics.match``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,22 +20,15 @@ from recado.errors import EventError, RecadoError
 from recado.filters import expression
 from recado.matching.arrow import fields_of, normal
 from recado.matching.batch import Pairs
+from recado.model.codec import write_flat
 from recado.model.event import ENVELOPE, Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.events import Form, Matched, row_reader
-from recado.semantics.cache import SimilarityCache
+from recado.pipeline.events import Array, Form, Matched, row_reader
 from recado.semantics.engine import Semantics
+from recado.semantics.knowledge import Knowledge
 from recado.semantics.matcher import SemanticMatcher
-from recado.semantics.overrides import Overrides
-from recado.semantics.settings import read_settings, written
-
-
-class Knowledge(msgspec.Struct, frozen=True):
-    """Files that executors can read: similarities that people gave, and ones that ``align`` computed before."""
-
-    overrides: str = ""
-    similarities: str = ""
+from recado.semantics.settings import read_settings
 
 
 class _Record(msgspec.Struct):
@@ -51,26 +44,17 @@ def semantic_detail(subscription: Subscription) -> str | None:
     if subscription.semantic is None:
         return None
     try:
-        settings = read_settings(subscription.semantic)
+        read_settings(subscription.semantic)
     except RecadoError as error:
         raise PipelineError(f"subscription {subscription.id!r}: {error}") from None
-    assert settings is not None  # there is an object
     text = expression.format(subscription.filter)
-    return msgspec.json.encode(_Record(text, subscription.type, written(settings))).decode()
+    return msgspec.json.encode(_Record(text, subscription.type, subscription.semantic)).decode()
 
 
 @lru_cache(4)
 def semantics(knowledge: Knowledge) -> Semantics:
     """What this process knows of words."""
-    overrides = Overrides.load(knowledge.overrides) if knowledge.overrides else None
-    cache = SimilarityCache()
-    made = Semantics(overrides=overrides, cache=cache)
-    if knowledge.similarities and not cache.load(Path(knowledge.similarities), made.digest):
-        raise PipelineError(
-            f"{knowledge.similarities} holds no similarities that were made by the lexicon and overrides of this job; "
-            "make it with: recado pipeline align"
-        )
-    return made
+    return knowledge.semantics()
 
 
 def matcher_of(details: pa.Table, knowledge: Knowledge) -> SemanticMatcher | None:
@@ -78,7 +62,7 @@ def matcher_of(details: pa.Table, knowledge: Knowledge) -> SemanticMatcher | Non
     column = details.column("semantic")
     if column.null_count == len(column):
         return None
-    matcher = SemanticMatcher(semantics(knowledge))
+    matcher = SemanticMatcher(semantics(knowledge), knowledge.default)
     matcher.add_many(
         Subscription(str(slot), expression.parse(record.filter), record.type, semantic=record.semantic)
         for slot, text in enumerate(column.to_pylist())
@@ -100,6 +84,20 @@ def add_meanings(matcher: SemanticMatcher, batch: pa.RecordBatch, form: Form, co
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(every, minlength=batch.num_rows))))
     pairs = Pairs(offsets, np.concatenate((matched.pairs.slots, slots))[order])
     return matched._replace(pairs=pairs)
+
+
+def renamed_texts(matcher: SemanticMatcher, batch: pa.RecordBatch, form: Form, column: str, slots: Array) -> pa.Array:
+    """For each row, which is an event: as the service sends it to a subscription that wants its own names; else null.
+
+    ``slots`` are the subscriptions that the rows matched.
+    """
+    wanted = [matcher.renames(str(slot)) for slot in slots.tolist()]
+    events = events_of(batch.filter(pa.array(wanted, pa.bool_())), form, column)
+    texts = (
+        write_flat(matcher.renamed(next(events), str(slot))).decode() if wants else None
+        for slot, wants in zip(slots.tolist(), wanted, strict=True)
+    )
+    return pa.array(texts, pa.string())
 
 
 def events_of(batch: pa.RecordBatch, form: Form, column: str) -> Iterator[Event]:

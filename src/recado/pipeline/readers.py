@@ -3,7 +3,7 @@
 Events: Parquet (typed columns), NDJSON (one event a line, either form), CloudEvents batch files (one JSON array a
 file), a Recado log; files, folders and globs alike, once or as a stream that follows a folder or log as it grows.
 Subscriptions: NDJSON or Parquet. JSON is read as text and decoded by Recado itself, so that events mean the same here
-as everywhere else, and so that one bad line is one rejected row.
+as everywhere else, and so that one bad line is one rejected row. So is a position of a log that cannot be read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _LOOKED_AT = 1000
 
 
 class Source(NamedTuple):
-    """Events, and what ``match`` must be told of their form."""
+    """Events, what ``match`` must be told of their form, and of a stream where they come from."""
 
     events: DataFrame
     form: dict[str, Any]
+    place: str = ""
 
 
 def read_events(spark: SparkSession, path: str, format: Format = "auto") -> Source:
@@ -50,28 +51,41 @@ def read_events(spark: SparkSession, path: str, format: Format = "auto") -> Sour
             case "cloudevents":
                 return Source(elements(spark.read.text(path, wholetext=True)), {"json": "value"})
             case _:
-                return Source(read_log(spark, path), {"json": "event"})
+                return Source(_told(read_log(spark, path, damage="rows")), {"json": "event"})
 
 
 def follow_events(spark: SparkSession, path: str, format: Format = "auto", most: int | None = None) -> Source:
     """The events at a path and all that will come; ``most`` files, or rows of a log, in one micro-batch."""
     path = located(path)
     kind = _need_path(path) if format == "auto" else format
+    if Path(path).is_file():
+        raise PipelineError(
+            f"{path} is a file; a stream follows a folder or a log (a file is for recado pipeline match)"
+        )
+    if most is not None and most < 1:
+        raise PipelineError(f"at most {most} in one micro-batch would be none; give a number from 1 on")
     if kind == "log":
         register(spark)
-        reader = spark.readStream.format("recado").option("path", path)
-        return Source((reader.option("maxRowsPerBatch", most) if most else reader).load(), {"json": "event"})
+        reader = spark.readStream.format("recado").option("damage", "rows").option("path", path)
+        followed = (reader.option("maxRowsPerBatch", most) if most else reader).load()
+        return Source(_told(followed), {"json": "event"}, path)
     reader = spark.readStream
     if most:
         reader = reader.option("maxFilesPerTrigger", most)
     with user_errors():
         match kind:
             case "parquet":
-                return Source(reader.schema(spark.read.parquet(path).schema).parquet(path), {})
+                return Source(reader.schema(spark.read.parquet(path).schema).parquet(path), {}, path)
             case "ndjson":
-                return Source(_lines(reader.text(path)), {"json": "value"})
+                return Source(_lines(reader.text(path)), {"json": "value"}, path)
             case _:
-                return Source(elements(reader.text(path, wholetext=True)), {"json": "value"})
+                return Source(elements(reader.text(path, wholetext=True)), {"json": "value"}, path)
+
+
+def _told(log: DataFrame) -> DataFrame:
+    """A log in which what cannot be read stands as a row that is no event, so that it is rejected with its position."""
+    told = F.concat(F.lit("position "), F.col("position"), F.lit(" cannot be read: "), F.col("damage"))
+    return log.withColumn("event", F.coalesce("event", told)).drop("damage")
 
 
 def read_subscriptions_at(spark: SparkSession, path: str) -> DataFrame:

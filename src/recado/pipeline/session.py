@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,6 +26,8 @@ from pyspark.sql import SparkSession
 from recado.pipeline.errors import PipelineError
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_PATIENCE_SECONDS = 10
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -52,6 +56,8 @@ def start_session(
     if remote is not None:
         return _connect(remote, settings)
     _need_java()
+    if master.startswith("spark:"):
+        _need_server(master, "spark", 7077)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings.setdefault("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_logging_file()}")
     if master.startswith("local"):
@@ -61,17 +67,24 @@ def start_session(
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
+    known = len(_logged())
     try:
         with _errors_to_log():
             return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(f"no Spark session on {master!r}: {_reason(error)}; see {log_file()}") from None
+        # A JVM that ends before it answers has told only its log why: a bad master, no such Java, too little memory.
+        reason = _reason(_logged()[known:] if "JAVA_GATEWAY_EXITED" in str(error) else str(error))
+        raise PipelineError(f"no Spark session on {master!r}: {reason}; see {log_file()}") from None
 
 
 @cache
 def log_file() -> Path:
     """Where the JVM that this process started writes what goes wrong; removed when the process ends well."""
     return Path(tempfile.gettempdir()) / f"recado-spark-{os.getpid()}.log"
+
+
+def _logged() -> str:
+    return log_file().read_text(errors="replace") if log_file().exists() else ""
 
 
 @contextmanager
@@ -95,6 +108,7 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def _connect(remote: str, settings: Mapping[str, str]) -> SparkSession:
+    _need_server(remote, "sc", 15002)
     builder = SparkSession.builder.remote(remote)
     for name, value in settings.items():
         if name.startswith("spark.sql."):  # the others are the server's own business
@@ -104,14 +118,31 @@ def _connect(remote: str, settings: Mapping[str, str]) -> SparkSession:
     except ImportError as error:  # grpc and its friends are an extra of PySpark
         raise PipelineError(f"Spark Connect needs more than is installed: {error}") from None
     except PySparkException as error:
-        raise PipelineError(f"no Spark Connect session at {remote!r}: {_reason(error)}") from None
+        raise PipelineError(f"no Spark Connect session at {remote!r}: {_reason(str(error))}") from None
+
+
+def _need_server(address: str, scheme: str, port: int) -> None:
+    """Refuse a place where nobody listens at once; Spark itself would try for minutes, and then not say so.
+
+    Of several hosts, separated by commas as standalone masters in standby are, one is enough.
+    """
+    reason = ""
+    for place in address.removeprefix(f"{scheme}://").split(","):
+        try:
+            host = urlsplit(f"//{place}")
+            socket.create_connection((host.hostname or "", host.port or port), timeout=_PATIENCE_SECONDS).close()
+            return
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+    raise PipelineError(f"nobody answers at {address!r}: {reason}; an address is written {scheme}://host:{port}")
 
 
 def _need_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return
-    if shutil.which("java") is None:
+    if home:
+        if not (Path(home) / "bin" / "java").exists():
+            raise PipelineError(f"JAVA_HOME is {home}, where there is no bin/java; Spark needs Java 17 or later")
+    elif shutil.which("java") is None:
         raise PipelineError(
             "Spark needs Java 17 or later, and there is none (Debian: apt-get install default-jre-headless)"
         )
@@ -126,8 +157,9 @@ def _cores(master: str) -> int:
     return int(inside) if inside.isdigit() else os.cpu_count() or 1
 
 
-def _reason(error: Exception) -> str:
+def _reason(text: str) -> str:
     """The line of a long message that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+    lines = lines or ["it does not say why"]
     telling = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
     return (telling or lines)[0]

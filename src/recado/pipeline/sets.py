@@ -28,12 +28,15 @@ from recado.matching.index import Index
 from recado.model.filter import FALSE
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.meanings import Knowledge, matcher_of, semantic_detail
+from recado.pipeline.meanings import matcher_of, semantic_detail
+from recado.semantics.knowledge import Knowledge
 from recado.semantics.matcher import SemanticMatcher
 
 INDEX = "index.recado"
 DETAILS = "details.arrow"
 ABOUT = "about.json"
+PARTITIONED = "router.recado"
+"""What the folder of a partitioned set has, which is another thing."""
 
 DETAIL_SCHEMA = pa.schema(
     [
@@ -115,7 +118,9 @@ class SubscriptionSet:
         """The newest version; a PipelineError if nothing was published yet."""
         numbers = self.versions()
         if not numbers:
-            raise PipelineError(f"{self.folder} holds no version of a subscription set; publish one first")
+            partitioned = (self.folder / PARTITIONED).exists()
+            what = "it is a partitioned set, for match_partitioned" if partitioned else "publish one first"
+            raise PipelineError(f"{self.folder} holds no version of a subscription set; {what}")
         return self.version(numbers[-1])
 
     def version(self, number: int) -> Version:

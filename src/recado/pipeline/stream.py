@@ -9,7 +9,8 @@
   computed but not written, since the state of the constraints has to go on from it.
 - *Bad rows* do not stop the stream: they are written to ``rejected`` with their reason.
 
-A checkpoint belongs to one set and one output; starting with others is refused, since it would lose or repeat events.
+A checkpoint belongs to one set, one output and, where it has a name, one place of events; starting with others is
+refused, since it would lose or repeat events.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Identity(msgspec.Struct, frozen=True):
     out: str
     rejected: str
     constraints: bool
+    events: str = ""
+    """Where they come from, if that has a name."""
 
 
 def start_stream(
@@ -60,6 +63,7 @@ def start_stream(
     checkpoint: PathLike,
     *,
     rejected: PathLike | None = None,
+    place: str = "",
     constraints: bool = True,
     watermark: str | None = None,
     include_event: bool = False,
@@ -69,8 +73,9 @@ def start_stream(
 ) -> StreamingQuery:
     """Start the query. ``form`` says what the rows are, as for ``match``; ``trigger`` is Spark's, by default endless.
 
-    ``constraints=False`` leaves delivery constraints to whoever delivers; ``watermark`` is for them, as ``constrain``
-    says. ``on_batch`` is told of each micro-batch.
+    ``form`` may also have ``knowledge`` and ``include_renamed``, for semantic subscriptions. ``constraints=False``
+    leaves delivery constraints to whoever delivers; ``watermark`` is for them, as ``constrain`` says. ``on_batch`` is
+    told of each micro-batch.
     """
     if not events.isStreaming:
         raise PipelineError("these events are not a stream; read them with spark.readStream, or use match")
@@ -78,7 +83,7 @@ def start_stream(
     subscription_set.current()
     home = Path(checkpoint).absolute()
     bad = Path(rejected).absolute() if rejected is not None else Path(f"{Path(out).absolute()}-rejected")
-    _claim(home, Identity(str(subscription_set.folder), str(Path(out).absolute()), str(bad), constraints))
+    _claim(home, Identity(str(subscription_set.folder), str(Path(out).absolute()), str(bad), constraints, place))
     choices = home / "recado" / "versions"
     found = match(
         events,
@@ -131,22 +136,27 @@ class BatchWriter:
             found.unpersist()
 
 
+def _write_note(note: Path, identity: Identity) -> None:
+    note.parent.mkdir(parents=True, exist_ok=True)
+    draft = note.with_suffix(".tmp")
+    draft.write_bytes(msgspec.json.encode(identity))
+    draft.replace(note)
+
+
 def _claim(checkpoint: Path, identity: Identity) -> None:
     """Note what the checkpoint belongs to, or compare."""
     note = checkpoint / "recado" / "stream.json"
     try:
+        if not note.exists():
+            _write_note(note, identity)
         before = msgspec.json.decode(note.read_bytes(), type=Identity)
-    except FileNotFoundError:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        draft = note.with_suffix(".tmp")
-        draft.write_bytes(msgspec.json.encode(identity))
-        draft.replace(note)
-        return
+    except OSError as error:
+        raise PipelineError(f"the checkpoint {checkpoint} cannot be used: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise PipelineError(f"{note} is damaged: {error}") from None
     for name in identity.__struct_fields__:
         was, now = getattr(before, name), getattr(identity, name)
-        if was != now:
+        if was != now and "" not in (was, now):
             raise PipelineError(
                 f"the checkpoint {checkpoint} belongs to a stream whose {name} is {was!r}, not {now!r}; "
                 "go on with that, or start with a new checkpoint"

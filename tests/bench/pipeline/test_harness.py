@@ -11,6 +11,7 @@ import pytest
 from recado.bench.oracle import DisagreementError
 from recado.bench.pipeline import apart, run
 from recado.bench.pipeline.apart import start
+from recado.bench.pipeline.cpu import Cpu, spark_cpu
 from recado.bench.pipeline.data import Data, with_envelope, write_files
 from recado.bench.pipeline.growth import since
 from recado.bench.pipeline.plan import PARTS, full_plan, quick_plan
@@ -115,6 +116,23 @@ def test_the_memory_of_a_process_by_mapping(tmp_path):
     ]
     assert list(mappings(str(tmp_path / "none"))) == []
     assert state_here("/none").pid == os.getpid()
+
+
+def test_cpu_time_of_the_jvm_and_of_what_is_below_it(tmp_path):
+    tick = os.sysconf("SC_CLK_TCK")
+    for pid, name, parent, seconds, ended in (
+        (20, "java", 10, 5, 100),
+        (30, "python3 (a) b", 20, 2, 1),
+        (40, "python3", 30, 3, 0),
+        (50, "python3", 10, 70, 0),
+        (60, "java", 1, 70, 0),
+    ):
+        (tmp_path / str(pid)).mkdir()
+        cpu = f"{seconds * tick} 0 {ended * tick} 0"
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {cpu} 20 0 1\n")
+    assert spark_cpu(tmp_path, parent=10) == Cpu(5.0, 6.0)
+    assert Cpu(5.0, 6.0).since(Cpu(1.0, 2.0)) == Cpu(4.0, 4.0)
+    assert spark_cpu(tmp_path / "none") == Cpu(0, 0)
 
 
 def test_the_growth_curve_has_a_session_with_one_core():

@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -12,14 +14,19 @@ from recado.bench.pipeline import kernel as kernel_part
 from recado.bench.pipeline.apart import run_parts, start
 from recado.bench.pipeline.compare import check, compare, ways
 from recado.bench.pipeline.data import START_MICROS, Data
+from recado.bench.pipeline.floor import Job, ReadyMade, costs, exchanged
 from recado.bench.pipeline.growth import growth
-from recado.bench.pipeline.kernel import Bare, kernel, read_batches, run_bare
+from recado.bench.pipeline.kernel import Bare, kernel, read_batch, run_bare
 from recado.bench.pipeline.plan import Plan, StatePlan
 from recado.bench.pipeline.records import (
+    EXCHANGE,
     HASH_JOIN,
     LOOP_JOIN,
+    READ,
     RECADO,
     RULES,
+    SENT,
+    WHOLE,
     Growth,
     Kernel,
     Loading,
@@ -33,6 +40,7 @@ from recado.bench.records import Rate
 from recado.bench.workloads import Mix, Stock, to_events
 from recado.delivery.policy import satisfied
 from recado.delivery.reading import decode_constraints
+from recado.pipeline.match import match
 
 PLAN = Plan(
     cores=2,
@@ -48,6 +56,17 @@ PLAN = Plan(
     growth_events=(100, 800),
     state=StatePlan(keys=40, batches=2, rows_per_key=3),
 )
+
+
+READY = pa.RecordBatch.from_pydict(
+    {
+        "event_id": ["e"] * 3,
+        "subscription_id": ["s"] * 3,
+        "owner": [""] * 3,
+        "event_time": pa.nulls(3, pa.timestamp("us", "UTC")),
+    }
+)
+"""Fewer notifications than a batch of events gets."""
 
 
 @pytest.fixture
@@ -95,9 +114,10 @@ def test_the_matcher_without_spark_makes_the_same_notifications(stage, monkeypat
 
     def in_processes(count, work):
         asked.append(count)
-        return [Bare(Rate(3.0, 3.0), Rate(2.0, 2.0), run_bare(work).notifications_per_event)] * count
+        return [Bare(Rate(3.0, 3.0), Rate(2.0, 2.0), 0.5, run_bare(work).ready)] * count
 
     monkeypatch.setattr(kernel_part, "_in_processes", in_processes)
+    monkeypatch.setattr(kernel_part, "costs", lambda *_: iter(()))  # has a test of its own
     found = records(kernel(stage), Kernel)
     assert [record.title for record in found] == ["stock 300, columns", "wide 300, columns", "wide 300, JSON"]
     assert asked == [1, 2, 1, 2, 1, 2]
@@ -109,10 +129,26 @@ def test_the_matcher_without_spark_makes_the_same_notifications(stage, monkeypat
     assert found[0].notifications_per_event == sum(map(len, answers)) / PLAN.block
 
 
+def test_steps_of_a_job_end_with_the_job(stage):
+    workload = Stock(size=20)
+    way = partial(match, subscriptions=stage.data.subscriptions(workload))
+    found = list(costs(Job(stage, workload, "columns", 8), way, ReadyMade(READY, 1.25)))
+    assert [cost.step for cost in found] == [READ, SENT, EXCHANGE, WHOLE]
+    assert all(cost.rate.best > 0 and cost.title == "stock 20, columns" for cost in found)
+
+
+def test_the_exchange_gives_back_as_many_rows_as_matching(stage):
+    events = stage.data.events(stage.spark, Stock(size=20), 8).coalesce(1)
+    rows = exchanged(events, ReadyMade(READY, 1.25)).collect()
+    assert len(rows) == 10
+    assert {(row.event_id, row.subscription_id) for row in rows} == {("e", "s")}
+    assert rows[0].matched_at is not None
+
+
 def test_only_what_filters_name_is_read(stage):
-    folder = stage.data.event_folder(Stock(size=10), 100)
-    batches = read_batches(str(folder), {"Price"}, 64)
-    assert [batch.num_rows for batch in batches] == [64, 36]
+    folder = stage.data.event_folder(Stock(size=10), 100, files=2)
+    batches = [read_batch(file, {"Price"}) for file in sorted(folder.iterdir())]
+    assert [batch.num_rows for batch in batches] == [50, 50]
     assert batches[0].schema.names == ["id", "time", "Price"]
 
 

@@ -154,6 +154,19 @@ def test_events_that_nothing_can_match_go_nowhere(spark, tmp_path):
     assert pairs(match_partitioned(events.limit(0), held)) == []
 
 
+def test_names_with_dots_and_backticks_travel_too(spark, tmp_path):
+    frame = spark.createDataFrame([("deep", "data.level > 1"), ("odd", "x == 1")], "id string, filter string")
+    held = build_partitions(frame, tmp_path / "set", partitions=2)
+    events = spark.createDataFrame([("a", 1, 0, "o"), ("b", 0, 3, "o"), (None, 1, 3, "o")]).toDF(
+        "id", "x", "data.level", "o`dd"
+    )
+    found = match_partitioned(events, held, include_event=True, bad_rows="keep")
+    assert pairs(notifications(found)) == [("a", "odd"), ("b", "deep")]
+    assert {tuple(row.event) for row in notifications(found).collect()} == {("a", 1, 0, "o"), ("b", 0, 3, "o")}
+    assert notifications(found).schema["event"].dataType.names == ["id", "x", "data.level", "o`dd"]
+    assert [json.loads(row.row)["data.level"] for row in rejections(found).collect()] == [3]
+
+
 def test_what_has_expired_is_left_out(spark, tmp_path):
     records = [("old", "x == 1", datetime(2026, 1, 1, tzinfo=UTC)), ("new", "x == 1", None)]
     frame = spark.createDataFrame(records, "id string, filter string, expires_at timestamp")

@@ -56,13 +56,13 @@ class Data:
         folder = str(self.event_folder(workload, min(count, block), form))
         return spark.read.parquet(*[folder] * -(-count // block))
 
-    def event_folder(self, workload: Workload, count: int, form: Form = "columns") -> Path:
+    def event_folder(self, workload: Workload, count: int, form: Form = "columns", files: int = FILES) -> Path:
         """The first events of a workload, at most a block, split into files."""
-        folder = self.folder / "events" / _file_name(workload) / f"{count}-{form}"
+        folder = self.folder / "events" / _file_name(workload) / f"{count}-{form}-{files}"
         if not folder.exists():
             folder.mkdir(parents=True)
             table = with_envelope(workload.events(self.block(workload)).slice(0, count))
-            write_files(folder, as_json(table) if form == "JSON" else table)
+            write_files(folder, as_json(table) if form == "JSON" else table, files)
         return folder
 
 
@@ -86,9 +86,9 @@ def _texts(table: pa.Table) -> Iterator[bytes]:
             yield encoder.encode({name: value for name, value in row.items() if value is not None})
 
 
-def write_files(folder: Path, table: pa.Table) -> None:
+def write_files(folder: Path, table: pa.Table, files: int = FILES) -> None:
     """Files of like size, none of them empty."""
-    parts = min(FILES, max(1, len(table)))
+    parts = min(files, max(1, len(table)))
     edges = [len(table) * part // parts for part in range(parts + 1)]
     for number in range(parts):
         rows = table.slice(edges[number], edges[number + 1] - edges[number])

@@ -20,8 +20,16 @@ NOTES = {
         "with every subscription. In *stock* all name a symbol, which is a key to join by."
     ),
     "Against the bare": (
-        "The same batches through the same function in a plain process, on one core and on all at once; "
-        "on Spark from Parquet, notifications thrown away."
+        "Both sides do the same job: read from Parquet the columns that filters name, match with the same function in "
+        "batches of the same size, make the notifications as Arrow, throw them away. *Whole job* is one plain process, "
+        "*on all cores at once* the sum of one a core; *pairs* leaves out reading and notifications. Spark has started "
+        "and has run the job before; from then on nothing is subtracted."
+    ),
+    "Where the CPU": (
+        "Each step holds the ones before it. *Read* takes the columns from Parquet into the JVM's rows; then they go "
+        "to a Python function that counts them; then it also returns as many notifications as matching gives, made "
+        "beforehand. That one is the floor: Spark with a matcher that costs nothing. Only what *the whole job* has "
+        "beyond it is matching. The *plain process* does the whole job without Spark, on one core."
     ),
     "Growth": "Whole jobs; 200 subscriptions a symbol, so an event matches as many at every size.",
     "State": (

@@ -9,6 +9,12 @@ LOOP_JOIN = "nested-loop join"
 HASH_JOIN = "hash join"
 RULES = "Python rules"
 
+READ = "read"
+SENT = "and sent to Python"
+EXCHANGE = "and notifications back, ready made"
+WHOLE = "the whole job"
+PLAIN = "plain process"
+
 
 class Step(Record, frozen=True, tag="step"):
     """What is being done now; for whoever waits, not for tables."""
@@ -31,9 +37,9 @@ class Side(Record, frozen=True, tag="side"):
 class Kernel(Record, frozen=True, tag="kernel"):
     """Through Spark on ``cores``, next to the same work in a plain process.
 
-    ``pairs`` is the batch matcher alone on one core, ``alone`` with the columns of notifications made from the pairs,
-    ``together`` the sum of as many such processes at once as there are cores: what the machine itself allows. ``form``
-    is how rows are events: typed columns, or JSON, which the plain process reads as well.
+    ``pairs`` is the batch matcher alone on one core, with its batches in memory. ``alone`` is the same job as on Spark,
+    in one plain process: from Parquet to notifications in Arrow. ``together`` is the sum of as many such processes at
+    once as there are cores: what the machine itself allows. ``form`` is how rows are events: typed columns, or JSON.
     """
 
     workload: str
@@ -60,6 +66,23 @@ class Kernel(Record, frozen=True, tag="kernel"):
     def share_of_machine(self) -> float:
         """Of what plain processes reach on all cores at once."""
         return self.spark.best / self.together.best
+
+
+class Cost(Record, frozen=True, tag="cost"):
+    """What a step of the job costs with all steps before it; CPU seconds an event, of JVM and Python processes."""
+
+    workload: str
+    subscriptions: int
+    form: str
+    step: str
+    events: int
+    rate: Rate
+    jvm_seconds: float
+    python_seconds: float
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload} {self.subscriptions:,}, {self.form}"
 
 
 class Growth(Record, frozen=True, tag="growth"):
@@ -113,4 +136,4 @@ class State(Record, frozen=True, tag="state"):
     disk_bytes: int
 
 
-AnyRecord = Machine | Step | Side | Kernel | Growth | Loading | State | Target
+AnyRecord = Machine | Step | Side | Kernel | Cost | Growth | Loading | State | Target

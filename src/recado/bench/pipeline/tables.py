@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from recado.bench.pipeline.records import RECADO, AnyRecord, Growth, Kernel, Loading, Side, State
+from recado.bench.pipeline.records import RECADO, AnyRecord, Cost, Growth, Kernel, Loading, Side, State
 from recado.bench.pipeline.targets import better_rate
 from recado.bench.tables import Grid, number, rate, target_table
 
 MB = 1e6
+MICRO = 1e6
 
 
 def tables(records: Sequence[AnyRecord]) -> list[Grid]:
     """All tables that have rows."""
-    makers = (compared, kernels, growth, loading, state, target_table)
+    makers = (compared, kernels, costs, growth, loading, state, target_table)
     return [grid for grid in (maker(records) for maker in makers) if grid.rows]
 
 
@@ -41,7 +42,7 @@ def _same(one: Side, other: Side) -> bool:
 
 def kernels(records: Sequence[AnyRecord]) -> Grid:
     heads = (
-        "workload", "notifications/event", "pairs alone, 1 core", "notifications alone, 1 core", "on all cores at once",
+        "workload", "notifications/event", "pairs, in memory, 1 core", "whole job, 1 core", "on all cores at once",
         "Spark, all cores", "cores", "of cores x alone", "of all at once",
     )  # fmt: skip
     rows = [
@@ -53,6 +54,19 @@ def kernels(records: Sequence[AnyRecord]) -> Grid:
         if isinstance(r, Kernel)
     ]  # fmt: skip
     return Grid("Against the bare matcher, events/s", heads, rows)
+
+
+def costs(records: Sequence[AnyRecord]) -> Grid:
+    heads = ("workload", "step", "events/s", "JVM CPU us/event", "Python CPU us/event", "both us/event")
+    rows = [
+        (
+            r.title, r.step, rate(r.rate), number(r.jvm_seconds * MICRO), number(r.python_seconds * MICRO),
+            number((r.jvm_seconds + r.python_seconds) * MICRO),
+        )
+        for r in records
+        if isinstance(r, Cost)
+    ]  # fmt: skip
+    return Grid("Where the CPU time of a job goes", heads, rows, words=2)
 
 
 def growth(records: Sequence[AnyRecord]) -> Grid:

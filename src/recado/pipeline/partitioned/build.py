@@ -186,7 +186,10 @@ class Placer(msgspec.Struct, frozen=True):
         try:
             sets.detail_of(found)  # refuses bad constraints
             if found.semantic is not None:
-                raise PipelineError("a semantic subscription may match any event, so it has no partition of its own")
+                raise PipelineError(
+                    "a semantic subscription may match any event, so it has no partition; put the semantic ones into a "
+                    "file of their own, match that without partitions, and take both results"
+                )
         except RecadoError as error:
             return self.plan.partitions, str(error)
         offered = accesses(found)

@@ -26,17 +26,10 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import match_rows
-from recado.pipeline.match import (
-    BadRows,
-    EventForm,
-    event_form,
-    finished,
-    match_record_batch,
-    output_schema,
-    quoted,
-)
+from recado.pipeline.match import event_form, finished, output_schema, quoted, travelling
 from recado.pipeline.partitioned.folder import PartitionedSet, load_router, partition_path, without_subscriptions
 from recado.pipeline.partitioned.router import Router
+from recado.pipeline.result import BadRows, EventForm, match_record_batch
 from recado.pipeline.sets import LoadedSet, load_folder
 
 VISIT = "_recado_visit"
@@ -75,6 +68,7 @@ def match_partitioned(
         expiry=known.manifest.expiring > 0,
         rejected=bad_rows == "keep",
     )
+    shaped, form = travelling(shaped, form)
     stamp = known.manifest.built_at.isoformat()
     place = Place(str(known.folder), stamp, known.manifest.partitions, tasks_per_partition)
     routed = shaped.mapInArrow(
@@ -114,7 +108,9 @@ class Route(msgspec.Struct, frozen=True):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = _router(self.place.folder, self.place.stamp)
         for batch in batches:
-            matched = match_rows(router.index, batch, self.event_form.form, self.event_form.column)
+            matched = match_rows(
+                router.index, self.event_form.named(batch), self.event_form.form, self.event_form.column
+            )
             rows, partitions = router.visits(matched.pairs)
             refused = np.array([row for row, _ in matched.rejected], np.int64)
             rows = np.concatenate((rows, refused))

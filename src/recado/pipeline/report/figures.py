@@ -118,7 +118,8 @@ def _families(axes: Axes, tables: Tables, summary: Summary) -> None:
         first = summary["subscriptions"] / harmonic(before, exponent)
         fitted = [first, first * before**-exponent]
         axes.loglog([1, before], fitted, color=AMBER, linestyle="--", label=f"Zipf, exponent {exponent:.2f}")
-    axes.set_ylim(bottom=0.8)
+    axes.set_xlim(0.8, max(12.0, before * 1.25))  # at least a decade, for which matplotlib labels 1 and 10 only
+    axes.set_ylim(0.8, max(12.0, max(sizes, default=1) * 1.25))
     axes.set_xlabel("rank of the filter")
     axes.set_ylabel("subscriptions that have it")
     axes.xaxis.set_major_formatter(_COUNT)

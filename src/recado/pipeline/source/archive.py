@@ -5,9 +5,11 @@ it likes; what was not sealed then is a range of positions, which ``LogReader`` 
 is read. So every position of that one extent is there exactly once, also if the log is written, or sealed, in between.
 A segment that retention removes in between is missed by Spark with an error, not in silence.
 
+Files that are not whole are given to our reader, which reads what is intact and tells of the rest by position: those
+that are gone or have another length, since Spark takes an empty file for one without rows; and, unless ``verify`` is
+false, those whose digest is not that of the manifest, which executors compare in parallel. For damage that comes later
 Spark is told to check the checksums of Parquet's pages, which it does not by itself: of single bits flipped in pages it
-would read half as other values. ``verify`` checks the digest of whole files too, headers and footer included, in
-parallel, and gives the files that fail to our reader, which reads what is intact and tells of the rest by position.
+would read half as other values.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _CHECKS = 64
 """At most so many tasks check digests."""
 
 
-def read_log(spark: SparkSession, path: str | Path, *, verify: bool = False, damage: Damaged = "fail") -> DataFrame:
+def read_log(spark: SparkSession, path: str | Path, *, verify: bool = True, damage: Damaged = "fail") -> DataFrame:
     """The events of the log as it is now, in the columns of ``LOG_COLUMNS``; ``damage="rows"`` adds ``damage``."""
     folder = Path(path).absolute()
     manifest = load(folder)
@@ -73,13 +75,21 @@ def _digest(path: str) -> str | None:
 
 
 def _whole(manifest: Manifest, folder: Path) -> list[Segment]:
-    """The segments that hold every one of their positions; ``repair`` may have given some up."""
+    """The segments that hold every one of their positions; ``repair`` may have given some up, or a file be cut off."""
     segments = [entry.located(folder) for entry in manifest.segments]
     return [
         segment
         for segment in segments
-        if not any(lost.first < segment.end and segment.first < lost.end for lost in manifest.lost)
+        if _length(segment.path) == segment.bytes
+        and not any(lost.first < segment.end and segment.first < lost.end for lost in manifest.lost)
     ]
+
+
+def _length(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _rest(first: int, end: int, segments: Sequence[Segment]) -> list[LogRange]:
