@@ -29,7 +29,14 @@ class SipBroker:
         self.calls = {}
         self.updates = []
 
+    async def restart(self):
+        """As after a kill: nobody is told, and no session is known any more."""
+        await self.close()
+        self.calls = {}
+        await self.open(self.home)
+
     async def open(self, home):
+        self.home = home
         settings = AgentSettings(user=f"sip:broker@{DOMAIN}", device="broker", home=home, timers=LAB)
         self.rudp = RudpEndpoint(("127.0.0.1", 0), profile("lab"))
         local = Address("udp", "127.0.0.1", 0)

@@ -1,14 +1,18 @@
 """The client against a real service, over WebSocket."""
 
 import asyncio
+import socket
 from datetime import UTC, datetime
 
 import pytest
 
+import recado
 from client.service import Wire, collect, connect, eventually, port_of, running
 from recado.client import Dropped, NotAllowed, Refused, SessionEnded, TooManyInFlight, Unreachable
 from recado.errors import RecadoError
 from recado.model.event import Event
+from recado.service.permissions import Principal
+from recado.service.tokens import add_token
 
 
 def test_what_is_published_comes_to_those_who_asked(tmp_path):
@@ -157,8 +161,9 @@ def test_explicit_acknowledgement_in_any_order(tmp_path):
                     held[index].ack()
                 assert (ana.delivered, ana.pending) == (3, 1)
             async with connect(server) as ana:
+                await bob.publish({"n": 4})
                 got = await collect(ana.follow(), 2)
-                assert [one["n"] for one in got] == [2, 3], "everything up to 1 was confirmed"
+                assert [one["n"] for one in got] == [2, 4], "all others were confirmed"
 
     asyncio.run(main())
 
@@ -226,6 +231,69 @@ def test_a_wrong_token_ends_the_attempts(tmp_path):
     asyncio.run(main())
 
 
+def test_a_token_of_somebody_else_is_told(tmp_path):
+    async def main():
+        token = add_token(tmp_path / "tokens", "phone", "ana")
+        async with running(tmp_path) as server:
+            url = server.url.replace("//", f"//:{token}@")
+            async with connect(url, user="ana") as ana:
+                assert ana.user == "ana"
+            with pytest.raises(NotAllowed, match="the token is that of 'ana', not of 'bob'"):
+                async with connect(url, user="bob"):
+                    pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("url", ["recado://nowhere.invalid", "recado+sip://ana@nowhere.invalid"])
+def test_a_name_that_does_not_exist_is_told_at_once(url, monkeypatch):
+    async def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def main():
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+        with pytest.raises(Unreachable, match=r"nowhere\.invalid: Name or service not known"):
+            async with recado.connect(url, timeout=None):
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_subscription_that_nobody_reads_holds_up_no_other(tmp_path):
+    async def main():
+        async with running(tmp_path) as server, connect(server, window=16) as ana:
+            unread = await ana.subscribe("n >= 0").ready()
+            read = await ana.subscribe("n >= 0").ready()
+            await ana.publish_all({"type": "Tick", "n": n} for n in range(200))
+            assert [one["n"] for one in await collect(read, 200)] == list(range(200))
+            assert (read.pending, unread.pending) == (0, 200)
+            assert [one["n"] for one in await collect(unread, 200)] == list(range(200))
+            assert ana.delivered == 400
+
+    asyncio.run(main())
+
+
+def test_what_is_left_of_a_subscription_without_an_id_is_for_nobody(tmp_path):
+    async def main():
+        async with running(tmp_path) as server, connect(server, device="phone", window=4) as ana:
+            async with ana.subscribe("n >= 0"):
+                await ana.publish_all({"type": "Tick", "n": n} for n in range(20))
+                await eventually(lambda: ana.pending == 4)
+            await eventually(lambda: mailbox(server) == 0)
+            assert (ana.pending, ana.delivered) == (0, 0)
+            await ana.subscribe("n >= 0").ready()
+            await ana.publish_all({"type": "Tick", "n": n} for n in range(20))
+            await ana.close(finish=False)
+            assert mailbox(server) == 20
+            async with connect(server, device="phone"):
+                await eventually(lambda: mailbox(server) == 0)
+
+    def mailbox(server):
+        return sum(one.length for one in server.engine.mailboxes(Principal("ana")))
+
+    asyncio.run(main())
+
+
 def test_a_web_server_that_is_no_service():
     async def answer(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
@@ -236,7 +304,7 @@ def test_a_web_server_that_is_no_service():
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(Unreachable, match="no event service"):
-            async with connect(f"ws://127.0.0.1:{port}", timeout=0):
+            async with connect(f"ws://127.0.0.1:{port}", timeout=None):  # it is not tried again
                 pass
         server.close()
         await server.wait_closed()

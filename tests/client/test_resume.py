@@ -179,6 +179,27 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("events", [1, 20])
+def test_a_state_file_of_another_service(tmp_path, caplog, events):
+    """Its numbers are of another log, whether that was longer or shorter; nothing new may pass for a repeat."""
+
+    async def some(data, count):
+        async with running(data) as server, connect(server, state=tmp_path / "state.json") as ana:
+            every = await ana.subscribe(type="Tick", id="all").ready()
+            await ana.publish_all({"type": "Tick", "n": n} for n in range(count))
+            assert [one["n"] for one in await collect(every, count)] == list(range(count))
+
+    async def main():
+        await some(tmp_path / "one", 5)
+        await some(tmp_path / "one", 5)
+        assert not caplog.records
+        await some(tmp_path / "two", events)
+        assert "another log" in caplog.text
+
+    with caplog.at_level("WARNING", "recado.client"):
+        asyncio.run(main())
+
+
 def test_a_state_file_that_is_none(tmp_path):
     from recado.client import ClientError
 

@@ -88,6 +88,21 @@ def test_a_service_that_forgot_the_session_gets_another_one():
     asyncio.run(main())
 
 
+def test_a_service_that_was_killed_and_started_again():
+    async def main():
+        async with sip_service() as (broker, url):
+            client, _line = client_at(url, "127.0.0.2")
+            async with client as ana:
+                every = await ana.subscribe(id="all").ready()
+                await broker.restart()
+                waiting = ana.publish_soon("Tick")
+                async with asyncio.timeout(30):
+                    assert await waiting == 0
+                assert len(await collect(every, 1)) == 1
+
+    asyncio.run(main())
+
+
 def test_no_registrar_is_told():
     async def main():
         with pytest.raises(Unreachable, match=r"ana@lac\.example"):

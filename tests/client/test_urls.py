@@ -53,12 +53,22 @@ def test_urls_that_lead_somewhere(url, target):
         ("recado+sip://x.org", "names no user"),
         ("recado+sip://a@x.org;transport=smoke", "udp or tcp"),
         ("recado+sip://a@x.org;t1=soon", "number of seconds"),
+        ("recado+sip://a@x.org;t1=nan", "number of seconds"),
+        ("recado+sip://a@x.org;profile=slow", "profile is one of"),
+        ("recado+sip://a@x.org;broker=nobody", "should look like sip:user@host"),
         ("recado+sip://a@x.org;speed=1", "no option 'speed'"),
     ],
 )
 def test_urls_that_do_not(url, told):
     with pytest.raises(AddressError, match=told):
         parse_url(url)
+
+
+@pytest.mark.parametrize("url", ["recado://a:secret@", "recado+sip://a:secret@x.org;speed=1", "mqtt://a:secret@h"])
+def test_no_error_tells_the_token(url):
+    with pytest.raises(AddressError) as told:
+        parse_url(url)
+    assert "secret" not in str(told.value)
 
 
 def test_what_a_target_becomes():

@@ -1,6 +1,8 @@
 """Our user agents through a real registrar and proxy: Kamailio."""
 
 import asyncio
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -212,3 +214,13 @@ def test_it_asks_for_a_password(tmp_path, algorithm):
         asyncio.run(story())
     finally:
         server.stop()
+
+
+def test_the_configuration_of_the_docs_is_one(tmp_path):
+    needs("kamailio", "rtpengine")
+    page = Path(__file__).parents[2] / "docs" / "sip.md"
+    config = tmp_path / "kamailio.cfg"
+    config.write_text(page.read_text().split("```kamailio\n")[1].split("```")[0])
+    command = ["kamailio", "-c", "-f", str(config)]
+    checked = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert checked.returncode == 0, checked.stderr

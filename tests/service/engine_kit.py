@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 
 from recado.model.codec import read_event
 from recado.service.config import make_config
@@ -66,6 +67,26 @@ async def opened(folder, clock=None, **sections):
     return engine
 
 
+async def subscribed(folder, clock=None, *, record=b'{"id": "s"}', **sections):
+    """The same, with a subscription of Ana's."""
+    engine = await opened(folder, clock, **sections)
+    await engine.subscribe(ANA, record, "phone")
+    return engine
+
+
+async def attached(engine, who=ANA, device="phone", seen=None, **options):
+    """A leg that has got what waited."""
+    leg = TestLeg(**options)
+    engine.attach(who, device, leg, seen)
+    await settled(engine)
+    return leg
+
+
+async def positions(engine, who=ANA):
+    """Of the events whose notifications wait for a user."""
+    return [n.nid >> 20 for n in await engine.peek(who, who.user, 100)]
+
+
 async def settled(engine):
     """Everything stored is dispatched, and what legs were sent has been sent."""
     while not engine.intake.idle or engine.dispatcher.backlog:
@@ -93,6 +114,11 @@ def event(id, **attributes):
     return read_event({"id": str(id), "type": attributes.pop("type", "t"), **attributes})
 
 
-def run(story):
-    """Run a coroutine function; a second is a long time here."""
-    return asyncio.run(asyncio.wait_for(story(), 60))
+def story(test):
+    """Run an asynchronous test; one that takes minutes hangs."""
+
+    @wraps(test)
+    def told(**fixtures):
+        asyncio.run(asyncio.wait_for(test(**fixtures), 300))
+
+    return told

@@ -10,10 +10,25 @@ from collections import defaultdict
 import pytest
 
 from recado.delivery.desk import Desk
+from recado.errors import RecadoError
 from recado.model.codec import read_event
 from recado.protocols.session.messages import Gap, SubCancelled
+from recado.service import engine_recovery
 from recado.service.engine import Engine
-from service.engine_kit import ANA, BEN, Clock, TestLeg, die, event, opened, run, settled
+from service.engine_kit import (
+    ANA,
+    BEN,
+    Clock,
+    TestLeg,
+    attached,
+    die,
+    event,
+    opened,
+    positions,
+    settled,
+    story,
+    subscribed,
+)
 
 USERS = (ANA, BEN)
 
@@ -111,200 +126,232 @@ async def a_life(engine, rng, ledger, legs, number):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_death_at_random_points(tmp_path, seed):
-    async def story():
-        rng, ledger, clock = random.Random(seed), Ledger(), Clock()
-        number = iter(range(10**9))
-        for _ in range(8):
-            engine = await opened(tmp_path, clock)
-            assert engine.damage == []
-            legs = []
-            await a_life(engine, rng, ledger, legs, number)
-            if rng.random() < 0.3:
-                await engine.close()
-            else:
-                await die(engine)
-            clock.pass_(1)
+@story
+async def test_death_at_random_points(tmp_path, seed):
+    rng, ledger, clock = random.Random(seed), Ledger(), Clock()
+    number = iter(range(10**9))
+    for _ in range(8):
         engine = await opened(tmp_path, clock)
-        legs = [Device(user.user, ledger, 10_000) for user in USERS]
-        for user, leg in zip(USERS, legs, strict=True):
-            engine.attach(user, "last", leg)
-        await settled(engine)
-        ledger.check()
-        await engine.close()
+        assert engine.damage == []
+        legs = []
+        await a_life(engine, rng, ledger, legs, number)
+        if rng.random() < 0.3:
+            await engine.close()
+        else:
+            await die(engine)
+        clock.pass_(1)
+    engine = await opened(tmp_path, clock)
+    legs = [Device(user.user, ledger, 10_000) for user in USERS]
+    for user, leg in zip(USERS, legs, strict=True):
+        engine.attach(user, "last", leg)
+    await settled(engine)
+    ledger.check()
+    await engine.close()
 
-    run(story)
+
+@story
+async def test_what_was_dispatched_but_not_kept_is_dispatched_again(tmp_path):
+    engine = await subscribed(tmp_path)
+    await engine.publish(BEN, [event(number) for number in range(3)])
+    await settled(engine)
+    nids = [n.nid for n in await engine.peek(ANA, "ana", 10)]
+    await die(engine)
+    engine = await opened(tmp_path)
+    assert [n.nid for n in await engine.peek(ANA, "ana", 10)] == nids
+    assert len(nids) == 3
+    await engine.close()
 
 
-def test_what_was_dispatched_but_not_kept_is_dispatched_again(tmp_path):
-    async def story():
+@story
+async def test_events_that_cannot_be_dispatched_stop_no_start(tmp_path, monkeypatch):
+    engine = await subscribed(tmp_path)
+    await settled(engine)
+    engine.keeper._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
+    engine.desk.changes.notes.clear()
+    await engine.publish(BEN, [event(1)])
+    await die(engine)
+    with monkeypatch.context() as broken:
+        broken.setattr(Desk, "publish", lambda *_: 1 / 0)
         engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        await engine.publish(BEN, [event(number) for number in range(3)])
-        await settled(engine)
-        nids = [n.nid for n in await engine.peek(ANA, "ana", 10)]
-        await die(engine)
-        engine = await opened(tmp_path)
-        assert [n.nid for n in await engine.peek(ANA, "ana", 10)] == nids
-        assert len(nids) == 3
-        await engine.close()
-
-    run(story)
+    assert engine.loaded
+    assert engine.status()["faults"] == 1
+    await engine.publish(BEN, [event(2)])
+    await settled(engine)
+    assert await positions(engine) == [1]
+    await engine.close()
 
 
-def test_events_that_cannot_be_dispatched_stop_no_start(tmp_path, monkeypatch):
-    async def story():
-        engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        await settled(engine)
-        engine.keeper._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
-        engine.desk.changes.notes.clear()
-        await engine.publish(BEN, [event(1)])
-        await die(engine)
-        with monkeypatch.context() as broken:
-            broken.setattr(Desk, "publish", lambda *_: 1 / 0)
-            engine = await opened(tmp_path)
-        assert engine.loaded
-        assert any("could not be dispatched" in text for text in engine.status()["damage"])
-        await engine.publish(BEN, [event(2)])
-        await settled(engine)
-        assert [n.nid >> 20 for n in await engine.peek(ANA, "ana", 10)] == [1]
-        await engine.close()
-
-    run(story)
-
-
-def test_a_cancelled_subscription_still_gets_what_came_before(tmp_path):
-    async def story():
-        engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        await engine.publish(BEN, [event(1)])
-        await settled(engine)
-        engine.keeper._dispatched = lambda: 0  # as if the mail had not been kept when it died
-        engine.keeper._values["x", "y"] = None
-        standing = engine.desk.users["ana"].standings["s"]
-        engine.desk.changes.notes.clear()
-        await engine.cancel(ANA, "s")
-        await engine.publish(BEN, [event(2)])
-        await settled(engine)
-        assert standing.until == 1
-        await die(engine)
-        engine = await opened(tmp_path)
-        assert [n.nid >> 20 for n in await engine.peek(ANA, "ana", 10)] == [0]
-        assert engine.subscriptions(ANA) == []
-        assert len(engine.matcher) == 0
-        await engine.close()
-        engine = await opened(tmp_path)
-        assert engine.desk.standings == {}
-        await engine.close()
-
-    run(story)
+@story
+async def test_a_cancelled_subscription_still_gets_what_came_before(tmp_path):
+    engine = await subscribed(tmp_path)
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    engine.keeper._dispatched = lambda: 0  # as if the mail had not been kept when it died
+    engine.keeper._values["x", "y"] = None
+    standing = engine.desk.users["ana"].standings["s"]
+    engine.desk.changes.notes.clear()
+    await engine.cancel(ANA, "s")
+    await engine.publish(BEN, [event(2)])
+    await settled(engine)
+    assert standing.until == 1
+    await die(engine)
+    engine = await opened(tmp_path)
+    assert await positions(engine) == [0]
+    assert engine.subscriptions(ANA) == []
+    assert len(engine.matcher) == 0
+    await engine.close()
+    engine = await opened(tmp_path)
+    assert engine.desk.standings == {}
+    await engine.close()
 
 
-def test_constraints_and_notices_survive(tmp_path):
-    async def story():
-        clock = Clock()
-        engine = await opened(tmp_path, clock, mailbox={"length": 2})
-        frequency = b'{"id": "f", "constraints": [{"kind": "frequency", "amount": 60, "unit": "seconds"}]}'
-        await engine.subscribe(ANA, frequency, "phone")
-        await engine.subscribe(ANA, b'{"id": "short", "ttl": 10}', "phone")
-        for number in range(4):
-            await engine.publish(BEN, [event(number)])
-            clock.pass_(5)
-        await settled(engine)
-        await engine.keeper.kept()
-        await die(engine)
-        engine = await opened(tmp_path, clock, mailbox={"length": 2})
-        await engine.publish(BEN, [event("soon")])  # 20 s after the last
-        clock.pass_(60)
-        await engine.publish(BEN, [event("later")])
-        await settled(engine)
-        leg = TestLeg()
-        engine.attach(ANA, "phone", leg)
-        await settled(engine)
-        assert leg.ids == ["1", "later"]
-        gaps = [n for n in leg.notices if isinstance(n, Gap)]
-        assert sorted(nid for gap in gaps for nid in gap.nids) == [1, 2]
-        assert [n.sub_ids for n in leg.notices if isinstance(n, SubCancelled)] == [("short",)]
-        await engine.close()
-
-    run(story)
+@story
+async def test_constraints_and_notices_survive(tmp_path):
+    clock = Clock()
+    engine = await opened(tmp_path, clock, mailbox={"length": 2})
+    frequency = b'{"id": "f", "constraints": [{"kind": "frequency", "amount": 60, "unit": "seconds"}]}'
+    await engine.subscribe(ANA, frequency, "phone")
+    await engine.subscribe(ANA, b'{"id": "short", "ttl": 10}', "phone")
+    for number in range(4):
+        await engine.publish(BEN, [event(number)])
+        clock.pass_(5)
+    await settled(engine)
+    await engine.keeper.kept()
+    await die(engine)
+    engine = await opened(tmp_path, clock, mailbox={"length": 2})
+    await engine.publish(BEN, [event("soon")])  # 20 s after the last
+    clock.pass_(60)
+    await engine.publish(BEN, [event("later")])
+    await settled(engine)
+    leg = await attached(engine)
+    assert leg.ids == ["1", "later"]
+    gaps = [n for n in leg.notices if isinstance(n, Gap)]
+    assert sorted(nid for gap in gaps for nid in gap.nids) == [1, 2]
+    assert [n.sub_ids for n in leg.notices if isinstance(n, SubCancelled)] == [("short",)]
+    await engine.close()
 
 
-def test_publishing_and_attaching_need_not_wait_for_loading(tmp_path):
-    async def story():
-        clock = Clock()
-        engine = await opened(tmp_path, clock)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        await engine.publish(BEN, [event(1)])
-        await engine.close()
-        engine = await Engine.open(engine.config, clock=clock)
-        assert engine.ready
-        assert not engine.loaded
-        leg = TestLeg()
-        engine.attach(ANA, "phone", leg)
-        assert await engine.publish(BEN, [event(2)]) == range(1, 2)
-        await engine.when_loaded()
-        await settled(engine)
-        assert leg.ids == ["1", "2"]
-        await engine.close()
-
-    run(story)
+@story
+async def test_publishing_and_attaching_need_not_wait_for_loading(tmp_path):
+    clock = Clock()
+    engine = await subscribed(tmp_path, clock)
+    await engine.publish(BEN, [event(1)])
+    await engine.close()
+    engine = await Engine.open(engine.config, clock=clock)
+    assert engine.ready
+    assert not engine.loaded
+    leg = TestLeg()
+    engine.attach(ANA, "phone", leg)
+    assert await engine.publish(BEN, [event(2)]) == range(1, 2)
+    await engine.when_loaded()
+    await settled(engine)
+    assert leg.ids == ["1", "2"]
+    await engine.close()
 
 
-def test_damaged_state_is_named_and_the_rest_is_used(tmp_path):
-    async def story():
-        engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        await engine.subscribe(BEN, b'{"id": "s"}', "phone")
-        await engine.publish(BEN, [event(number) for number in range(3)])
-        await engine.close()
-        with sqlite3.connect(tmp_path / "state.sqlite") as db:
-            db.execute("UPDATE subscriptions SET body = zeroblob(20) WHERE serial = 2")
-            db.execute("UPDATE held SET body = replace(CAST(body AS TEXT), '1', '9') WHERE position = 1")
-        db.close()
-        engine = await opened(tmp_path)
-        assert len(engine.damage) == 4  # the subscription, the event, and the two notifications of it
-        assert engine.subscriptions(BEN) == []
-        leg = TestLeg()
-        engine.attach(ANA, "phone", leg)
-        await settled(engine)
-        assert leg.ids == ["0", "2"]
-        assert [(n.nids, n.reason) for n in leg.notices] == [(((1 << 20) + 1,), "damaged")]
-        await engine.close()
-
-    run(story)
+@story
+async def test_damaged_state_is_named_and_the_rest_is_used(tmp_path):
+    engine = await subscribed(tmp_path)
+    await engine.subscribe(BEN, b'{"id": "s"}', "phone")
+    await engine.publish(BEN, [event(number) for number in range(3)])
+    await engine.close()
+    with sqlite3.connect(tmp_path / "state.sqlite") as db:
+        db.execute("UPDATE subscriptions SET body = zeroblob(20) WHERE serial = 2")
+        db.execute("UPDATE held SET body = replace(CAST(body AS TEXT), '1', '9') WHERE position = 1")
+    db.close()
+    engine = await opened(tmp_path)
+    assert len(engine.damage) == 4  # the subscription, the event, and the two notifications of it
+    assert engine.subscriptions(BEN) == []
+    leg = await attached(engine)
+    assert leg.ids == ["0", "2"]
+    assert [(n.nids, n.reason) for n in leg.notices] == [(((1 << 20) + 1,), "damaged")]
+    await engine.close()
 
 
 @pytest.mark.parametrize("where", ["header", "middle", "garbage"])
-def test_a_file_that_is_no_database_any_more_is_set_aside(tmp_path, where):
-    async def story():
-        engine = await opened(tmp_path)
-        for number in range(50):
-            await engine.subscribe(ANA, b'{"id": "s%d", "type": "%b"}' % (number, b"x" * 500), "phone")
-        await engine.publish(BEN, [event(1)])
-        await engine.close()
-        path = tmp_path / "state.sqlite"
-        raw = bytearray(path.read_bytes())
-        if where == "header":
-            raw[:50] = bytes(50)
-        elif where == "middle":
-            page = raw.index(b"s25") // 4096 * 4096
-            raw[page : page + 4096] = bytes(4096)
-        else:
-            raw = bytearray(b"nothing of a database" * 1000)
-        path.write_bytes(raw)
-        engine = await opened(tmp_path)
-        assert "set aside" in engine.damage[0]
-        assert (tmp_path / "state.damaged-1.sqlite").exists()
-        if where == "middle":
-            assert 0 < len(engine.subscriptions(ANA)) < 50
-        await engine.publish(BEN, [event(2)])  # it goes on
-        await engine.subscribe(ANA, b'{"id": "new"}', "phone")
-        await engine.close()
-        engine = await opened(tmp_path)
-        assert "new" in [held.id for held in engine.subscriptions(ANA)]
-        assert engine.damage == []
-        await engine.close()
+@story
+async def test_a_file_that_is_no_database_any_more_is_set_aside(tmp_path, where):
+    engine = await opened(tmp_path)
+    for number in range(50):
+        await engine.subscribe(ANA, b'{"id": "s%d", "type": "%b"}' % (number, b"x" * 500), "phone")
+    await engine.publish(BEN, [event(1)])
+    await engine.close()
+    path = tmp_path / "state.sqlite"
+    raw = bytearray(path.read_bytes())
+    if where == "header":
+        raw[:50] = bytes(50)
+    elif where == "middle":
+        page = raw.index(b"s25") // 4096 * 4096
+        raw[page : page + 4096] = bytes(4096)
+    else:
+        raw = bytearray(b"nothing of a database" * 1000)
+    path.write_bytes(raw)
+    engine = await opened(tmp_path)
+    assert "set aside" in engine.damage[0]
+    assert (tmp_path / "state.damaged-1.sqlite").exists()
+    if where == "middle":
+        assert 0 < len(engine.subscriptions(ANA)) < 50
+    await engine.publish(BEN, [event(2)])  # it goes on
+    await engine.subscribe(ANA, b'{"id": "new"}', "phone")
+    await engine.close()
+    engine = await opened(tmp_path)
+    assert "new" in [held.id for held in engine.subscriptions(ANA)]
+    assert engine.damage == []
+    await engine.close()
 
-    run(story)
+
+@pytest.mark.parametrize("marks", ["UPDATE marks SET checksum = zeroblob(8)", "DELETE FROM marks"])
+@story
+async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_path, marks):
+    engine = await opened(tmp_path)
+    await engine.publish(BEN, [event(0)])  # before anybody subscribed
+    await engine.subscribe(ANA, b'{"id": "s"}', "phone")
+    leg = await attached(engine)
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    engine.acked(leg, leg.got[-1].nid)
+    await engine.keeper.kept()
+    await engine.publish(BEN, [event(2)])
+    await die(engine)
+    with sqlite3.connect(tmp_path / "state.sqlite") as db:
+        db.execute(marks + " WHERE name LIKE 'dispatched%'")
+    db.close()
+    engine = await opened(tmp_path)
+    assert "those from position 1 on are dispatched again" in engine.damage[-1]
+    again = await attached(engine, device="tablet")
+    assert again.ids == ["1", "2"]
+    assert again.got[0].nid == leg.got[0].nid
+    await engine.close()
+
+
+@story
+async def test_an_event_that_cannot_be_read_again_stops_no_other(tmp_path, monkeypatch):
+    engine = await subscribed(tmp_path)
+    await engine.keeper.kept()
+    engine.keeper._begin = lambda: None
+    await engine.publish(BEN, [event(number) for number in range(3)])
+    await die(engine)
+
+    def broken(text, **options):
+        if b'"1"' in text:
+            raise RecadoError("broken")
+        return read_event(text, **options)
+
+    monkeypatch.setattr(engine_recovery, "read_event", broken)
+    engine = await opened(tmp_path)
+    assert await positions(engine) == [0, 2]
+    assert engine.damage == ["the event at position 1 cannot be read: broken"]
+    await engine.close()
+
+
+@story
+async def test_a_new_device_has_its_mailbox_before_anything_more_is_accepted(tmp_path):
+    engine = await subscribed(tmp_path, mailbox={"per_device": True})
+    await attached(engine, device="tablet")
+    await engine.keeper.kept()
+    await attached(engine, device="phone")
+    await engine.publish(BEN, [event(1)])
+    await die(engine)
+    engine = await opened(tmp_path, mailbox={"per_device": True})
+    assert {box.device: box.length for box in engine.mailboxes(ANA)} == {"tablet": 1, "phone": 1}
+    await engine.close()

@@ -8,7 +8,7 @@ from recado.service import dispatch
 from recado.service.engine_upkeep import sweep
 from recado.service.permissions import Busy
 from recado.store.state import StateError
-from service.engine_kit import ANA, BEN, TestLeg, event, opened, run, settled
+from service.engine_kit import ANA, BEN, TestLeg, event, opened, positions, settled, story, subscribed
 
 
 def fail_writes(engine, monkeypatch):
@@ -18,89 +18,78 @@ def fail_writes(engine, monkeypatch):
     monkeypatch.setattr(engine.keeper._store, "write", full)
 
 
-def test_a_replacement_that_cannot_be_stored_leaves_a_subscription(tmp_path, monkeypatch):
-    async def story():
-        engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        with monkeypatch.context() as patch:
-            fail_writes(engine, patch)
-            for _ in range(3):
-                with pytest.raises(Busy):
-                    await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-                with pytest.raises(Busy):
-                    await engine.subscribe(ANA, b'{"id": "other"}', "phone")
-            await engine.publish(BEN, [event(1)])
-            await settled(engine)
-        assert [held.id for held in engine.subscriptions(ANA)] == ["s"]
-        assert len(await engine.peek(ANA, "ana", 9)) == 1
-        assert len(engine.desk.standings) <= 2  # refusals leave nothing behind
-        await engine.close()
-
-    run(story)
+@story
+async def test_a_replacement_that_cannot_be_stored_leaves_a_subscription(tmp_path, monkeypatch):
+    engine = await subscribed(tmp_path)
+    with monkeypatch.context() as patch:
+        fail_writes(engine, patch)
+        for _ in range(3):
+            with pytest.raises(Busy):
+                await engine.subscribe(ANA, b'{"id": "s"}', "phone")
+            with pytest.raises(Busy):
+                await engine.subscribe(ANA, b'{"id": "other"}', "phone")
+        await engine.publish(BEN, [event(1)])
+        await settled(engine)
+    assert [held.id for held in engine.subscriptions(ANA)] == ["s"]
+    assert len(await engine.peek(ANA, "ana", 9)) == 1
+    assert len(engine.desk.standings) <= 2  # refusals leave nothing behind
+    await engine.close()
 
 
-def test_a_connection_that_fails_is_closed(tmp_path):
+@story
+async def test_a_connection_that_fails_is_closed(tmp_path):
     """Else its device would believe to be connected, and get nothing."""
 
     class Broken(TestLeg):
         def push(self, notifications):
             raise RuntimeError("broken")
 
-    async def story():
-        engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        leg = Broken()
-        engine.attach(ANA, "phone", leg)
-        await engine.publish(BEN, [event(1)])
-        await settled(engine)
-        assert leg.closed == "failed"
-        assert len(await engine.peek(ANA, "ana", 9)) == 1
-        await engine.close()
-
-    run(story)
+    engine = await subscribed(tmp_path)
+    leg = Broken()
+    engine.attach(ANA, "phone", leg)
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    assert leg.closed == "failed"
+    assert len(await engine.peek(ANA, "ana", 9)) == 1
+    await engine.close()
 
 
-def test_rows_of_boxes_that_nobody_needs_go(tmp_path):
-    async def story():
-        engine = await opened(tmp_path)
-        await engine.subscribe(ANA, b'{"id": "s", "scope": "this device"}', "phone")
-        await engine.publish(BEN, [event(1)])
-        await settled(engine)
-        await engine.keeper.kept()
-        leg = TestLeg(auto=engine)
-        engine.attach(ANA, "phone", leg)
-        await engine.keeper.kept()
-        assert leg.ids == ["1"]
-        engine.ended(leg)
-        sweep(engine)
-        await engine.publish(BEN, [event(2)])
-        await settled(engine)
-        await engine.close()
+@story
+async def test_rows_of_boxes_that_nobody_needs_go(tmp_path):
+    engine = await opened(tmp_path)
+    await engine.subscribe(ANA, b'{"id": "s", "scope": "this device"}', "phone")
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    await engine.keeper.kept()
+    leg = TestLeg(auto=engine)
+    engine.attach(ANA, "phone", leg)
+    await engine.keeper.kept()
+    assert leg.ids == ["1"]
+    engine.ended(leg)
+    await sweep(engine)
+    await engine.publish(BEN, [event(2)])
+    await settled(engine)
+    await engine.close()
 
-        engine = await opened(tmp_path)
-        assert [n.nid >> 20 for n in await engine.peek(ANA, "ana", 9)] == [1]
-        rows = engine.keeper._store._db.execute("SELECT count(*) FROM boxes").fetchone()
-        assert rows == (1,)
-        await engine.close()
-
-    run(story)
+    engine = await opened(tmp_path)
+    assert await positions(engine) == [1]
+    rows = engine.keeper._store._db.execute("SELECT count(*) FROM boxes").fetchone()
+    assert rows == (1,)
+    await engine.close()
 
 
-def test_whoever_watches_hears_last_of_the_subscription_that_is_there(tmp_path, monkeypatch):
+@story
+async def test_whoever_watches_hears_last_of_the_subscription_that_is_there(tmp_path, monkeypatch):
     """One is replaced while events from before that still wait: the old one ends after the new one is there."""
     monkeypatch.setattr(dispatch, "SLICE", 1)
-
-    async def story():
-        engine = await opened(tmp_path)
-        heard = []
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        engine.watchers.append(lambda held, active: heard.append((held.id, active)))
-        await engine.publish(BEN, [event(number) for number in range(8_000)])
-        await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-        assert engine.dispatcher.backlog
-        await settled(engine)
-        assert ("s", False) in heard
-        assert heard[-1] == ("s", True)
-        await engine.close()
-
-    run(story)
+    engine = await opened(tmp_path)
+    heard = []
+    await engine.subscribe(ANA, b'{"id": "s"}', "phone")
+    engine.watchers.append(lambda held, active: heard.append((held.id, active)))
+    await engine.publish(BEN, [event(number) for number in range(8_000)])
+    await engine.subscribe(ANA, b'{"id": "s"}', "phone")
+    assert engine.dispatcher.backlog
+    await settled(engine)
+    assert ("s", False) in heard
+    assert heard[-1] == ("s", True)
+    await engine.close()

@@ -2,13 +2,15 @@
 
 import asyncio
 import base64
+from contextlib import AsyncExitStack
 
 import httpx
 import msgspec
 
+from recado.service import server as server_module
 from recado.service.http.app import App, paths, routes
 from recado.service.http.operations import OPERATIONS
-from service.running import agent, http, m, run, serving
+from service.running import agent, http, m, run, serving, until
 
 
 async def take(client, **members):
@@ -72,6 +74,16 @@ def test_batches_are_all_or_nothing(tmp_path):
                 "/v1/events", content=b'{"id": "3"}\n\n{"id": "4"}\n', headers={"content-type": "application/x-ndjson"}
             )
             assert lines.json()["positions"] == [2, 3]
+            ce = {"specversion": "1.0", "id": "c", "source": "/s", "type": "T"}
+            mixed = await client.post(
+                "/v1/events",
+                content=msgspec.json.encode([ce, {"id": "flat"}]),
+                headers={"content-type": "application/cloudevents-batch+json"},
+            )
+            assert problem(mixed, 400)["place"] == "event 1 of the batch: $.specversion"
+            for wrong in ("ce-data", "ce-datacontenttype"):
+                context = {"ce-specversion": "1.0", "ce-id": "b", "ce-source": "/s", "ce-type": "T", wrong: "x"}
+                assert wrong in problem(await client.post("/v1/events", headers=context), 400)["detail"]
             bad = problem(await client.post("/v1/events", json=[{"id": "5"}, {"id": {}}]), 400)
             assert bad["place"] == "event 1 of the batch: $.id"
             problem(await client.post("/v1/events", json=[{"id": str(n)} for n in range(4)]), 413)
@@ -227,7 +239,6 @@ def test_a_long_poll_waits_and_repeats_until_acknowledged(tmp_path):
             await client.post("/v1/subscriptions", json={"id": "s"})
             waiting = asyncio.create_task(take(client, wait=20))
             await asyncio.sleep(0.05)
-            problem(await client.post("/v1/mailboxes/me/take", json={}), 409)
             await client.post("/v1/events", json={"id": "1"})
             [first] = (await waiting)["notifications"]
             await client.post("/v1/events", json={"id": "2"})
@@ -243,6 +254,32 @@ def test_a_long_poll_waits_and_repeats_until_acknowledged(tmp_path):
             problem(await eva.post("/v1/mailboxes/me/ack", json={"upto": 1}), 409)
             for bad in ({"limit": 0}, {"limit": 10**6}, {"wait": 9999}, {"wait": -1}, {"device": "a/b"}, {"upto": "x"}):
                 problem(await client.post("/v1/mailboxes/me/take", json=bad), 400)
+
+    run(check())
+
+
+def test_the_newest_poll_of_a_device_wins_and_nothing_is_lost(tmp_path):
+    """Whoever asked before may be gone without a word, as the first one here is."""
+
+    async def check():
+        async with serving(tmp_path) as server, http(server) as client:
+            await client.post("/v1/subscriptions", json={"id": "s"})
+            host, port = server.url.removeprefix("http://").split(":")
+            _, gone = await asyncio.open_connection(host, port)
+            head = (
+                b"POST /v1/mailboxes/me/take?user=ana HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            )
+            gone.write(head + b'Content-Length: 12\r\n\r\n{"wait": 30}')
+            await until(lambda: server.doors.polls._legs)
+            gone.transport.abort()
+            waiting = asyncio.create_task(client.post("/v1/mailboxes/me/take", json={"wait": 30}))
+            await asyncio.sleep(0.05)
+            newest = asyncio.create_task(take(client, wait=30))
+            assert "newer request" in problem(await waiting, 409)["detail"]
+            await client.post("/v1/events", json={"id": "1"})
+            [told] = (await newest)["notifications"]
+            assert told["event"]["id"] == "1"
+            assert (await take(client, upto=told["nid"]))["notifications"] == []
 
     run(check())
 
@@ -269,10 +306,13 @@ def test_mailboxes_are_looked_at_and_purged(tmp_path):
             [info] = (await client.get("/v1/mailboxes")).json()["mailboxes"]
             assert (info["user"], info["length"]) == ("ana", 5)
             assert (await client.get("/v1/mailboxes/ana")).json()["mailboxes"] == [info]
-            seen = (await client.get("/v1/mailboxes/me/notifications?limit=2")).json()["notifications"]
+            page = (await client.get("/v1/mailboxes/me/notifications?limit=2")).json()
+            seen = page["notifications"]
+            assert page["next"] == seen[1]["nid"]
             assert [told["event"]["id"] for told in seen] == ["0", "1"]
-            more = (await client.get(f"/v1/mailboxes/me/notifications?after={seen[1]['nid']}")).json()["notifications"]
-            assert [told["event"]["id"] for told in more] == ["2", "3", "4"]
+            rest = (await client.get(f"/v1/mailboxes/me/notifications?after={page['next']}")).json()
+            assert [told["event"]["id"] for told in rest["notifications"]] == ["2", "3", "4"]
+            assert "next" not in rest
             for path in (
                 "/v1/mailboxes/ana",
                 "/v1/mailboxes/ana/notifications",
@@ -287,6 +327,34 @@ def test_mailboxes_are_looked_at_and_purged(tmp_path):
             assert (notice["type"], notice["count"], notice["reason"]) == ("GAP", 5, "purged")
             for bad in ("limit=0", "limit=x", "limit=-1", "after=1.5", "limit=1&limit=2", "limit=", "limits=3"):
                 problem(await client.get(f"/v1/mailboxes/me/notifications?{bad}"), 400)
+
+    run(check())
+
+
+def test_pages_of_a_mailbox_have_bounded_bytes(tmp_path):
+    """Ten notifications of 300 kB are no answer of 3 MB."""
+
+    async def check():
+        async with serving(tmp_path) as server, http(server) as client:
+            await client.post("/v1/subscriptions", json={"id": "s"})
+            pads = {f"pad{n}": "x" * 60_000 for n in range(5)}
+            await client.post("/v1/events", json=[{"id": str(n), **pads} for n in range(10)])
+            await until(lambda: server.engine.status()["waiting"] == 10)
+            seen, after, pages = [], None, 0
+            while after is not None or not pages:
+                query = {} if after is None else {"after": after}
+                answer = await client.get("/v1/mailboxes/me/notifications", params=query)
+                assert len(answer.content) < 1.5 * 2**20
+                seen += [told["event"]["id"] for told in answer.json()["notifications"]]
+                pages, after = pages + 1, answer.json().get("next")
+            assert seen == [str(n) for n in range(10)]
+            assert pages == 4
+            taken, upto = [], {}
+            while found := (await take(client, **upto))["notifications"]:
+                assert len(found) <= 3
+                taken += [told["event"]["id"] for told in found]
+                upto = {"upto": found[-1]["nid"]}
+            assert taken == seen
 
     run(check())
 
@@ -339,6 +407,36 @@ def test_replay_from_a_position_and_an_instant(tmp_path):
             ):
                 problem(await client.get(f"/v1/replay?{bad}"), 400)
             problem(await client.post("/v1/replay", json={"sub": {"filter": "("}}), 400)
+            for bad in ({"limit": 0}, {"limit": -3}, {"position": -1}):
+                assert problem(await client.post("/v1/replay", json=bad), 400)["place"] == f"$.{next(iter(bad))}"
+            problem(await client.get("/v1/replay?limit=0"), 400)
+
+    run(check())
+
+
+def test_replays_at_the_same_time_are_bounded(tmp_path):
+    async def check():
+        limits = {"replays_per_user": 2, "replays_in_all": 3}
+        async with (
+            serving(tmp_path, limits=limits) as server,
+            http(server) as ana,
+            http(server, "eva") as eva,
+            http(server, "ivo") as ivo,
+        ):
+            pads = {f"pad{n}": "x" * 60_000 for n in range(10)}
+            await ana.post("/v1/events", json=[{"id": str(n), **pads} for n in range(20)])  # more than sockets hold
+            async with AsyncExitStack() as held:
+                for client in (ana, ana, eva):
+                    answer = await held.enter_async_context(client.stream("GET", "/v1/replay"))
+                    assert answer.status_code == 200
+                refused = await ana.get("/v1/replay")
+                problem(refused, 429)
+                assert int(refused.headers["retry-after"]) >= 1
+                problem(await ivo.get("/v1/replay?limit=1"), 503)
+            await until(lambda: not server.doors._replays)
+            assert (await ana.head("/v1/replay")).status_code == 200
+            await until(lambda: not server.doors._replays)
+            assert len((await ivo.get("/v1/replay")).text.splitlines()) == 20
 
     run(check())
 
@@ -390,7 +488,7 @@ def test_methods_paths_and_parameters_that_there_are_not(tmp_path):
             ):
                 assert (await client.get(path)).status_code in (404, 405), path
             problem(await client.get("/v1/subscriptions?usr=ana"), 400)
-            problem(await client.get("/v1/session"), 404)  # a WebSocket lives there, and this is none
+            problem(await client.get("/v1/session"), 426)  # a WebSocket lives there, and this is none
 
     run(check())
 
@@ -408,6 +506,27 @@ def test_methods_that_do_not_exist_are_counted_as_one(tmp_path):
     run(check())
 
 
+def test_what_is_not_done_when_the_service_stops_is_told_so(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(server_module, "DRAIN_SECONDS", 0.05)
+
+    async def check():
+        async with serving(tmp_path) as server, http(server) as client:
+            asked = asyncio.Event()
+
+            async def never(*_):
+                asked.set()
+                await asyncio.Event().wait()
+
+            server.engine.publish = never
+            waiting = asyncio.create_task(client.post("/v1/events", json={"id": "1"}))
+            await asked.wait()
+            await server.drain()
+            assert "stopped before" in problem(await waiting, 503)["detail"]
+
+    run(check())
+    assert "Traceback" not in caplog.text
+
+
 def test_errors_that_nobody_foresaw_say_nothing(tmp_path, caplog):
     async def check():
         async with serving(tmp_path) as server, http(server) as client:
@@ -422,13 +541,14 @@ def test_rates_per_user(tmp_path):
     async def check():
         limits = {"publish_per_second": 0.5, "requests_per_second": 5}
         async with serving(tmp_path, limits=limits) as server, http(server) as client, http(server, "eva") as eva:
+            server.doors._requests._clock = server.doors._publications._clock = lambda: 0.0  # time stands still
             assert (await client.post("/v1/events", json={})).status_code == 202
             refused = await client.post("/v1/events", json={})
             problem(refused, 429)
             assert int(refused.headers["retry-after"]) >= 1
             assert (await eva.post("/v1/events", json={})).status_code == 202
             statuses = [(await client.get("/v1/status")).status_code for _ in range(10)]
-            assert statuses.count(429) >= 5
+            assert statuses == [200] * 3 + [429] * 7
 
     run(check())
 

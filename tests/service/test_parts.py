@@ -1,5 +1,6 @@
 """The small parts of the ways in: rates, identity, metrics, logs, the text of the configuration, the control socket."""
 
+import asyncio
 import io
 import logging
 import stat
@@ -11,7 +12,7 @@ import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
 from recado.errors import EventError, FilterError, LimitError, RecadoError
-from recado.service.config import Access, Config, ConfigError, Logging, make_config
+from recado.service.config import Access, Config, ConfigError, Logging, make_config, read_config
 from recado.service.config_text import MEANINGS, config_tables, config_text, entries
 from recado.service.control import ControlError, Request, ask
 from recado.service.http.identity import is_loopback
@@ -22,7 +23,7 @@ from recado.service.logs import JsonForm, TextForm, configure_logs
 from recado.service.metrics import COUNTS, DURATIONS, LABELLED, Histogram, Metrics, exposition
 from recado.service.permissions import Busy, Conflict, Denied, Unknown
 from recado.service.server import Server, open_tokens
-from recado.service.tokens import add_token
+from recado.service.tokens import add_token, revoke_token
 from recado.store.log.errors import LogError
 from service.running import agent, config, http, m, run, serving
 
@@ -173,6 +174,27 @@ def test_every_member_has_a_meaning_and_the_text_is_read_back():
     assert make_config(tomllib.loads(config_text(changed))) == changed
 
 
+@pytest.mark.parametrize(
+    ("section", "member", "value"),
+    [
+        ("limits", "body_bytes", -5),
+        ("limits", "replays_per_user", 0),
+        ("sessions", "window", 0),
+        ("sessions", "hello_seconds", float("nan")),
+        ("sessions", "ping_seconds", float("inf")),
+        ("mailbox", "length", -1),
+        ("webhooks", "attempts", 0),
+        ("http", "port", 70_000),
+        ("subscriptions", "time_zone", "Mars/North"),
+        ("subscriptions", "time_zone", "../zone"),
+        ("subscriptions", "time_zones", "UTC"),
+    ],
+)
+def test_values_that_make_no_sense_are_named(section, member, value):
+    with pytest.raises(ConfigError, match=member):
+        make_config({section: {member: value}})
+
+
 def test_the_page_about_the_configuration_is_what_the_code_says():
     page = (DOCS / "configuration.md").read_text()
     assert config_tables(Config()) in page
@@ -267,18 +289,48 @@ def test_reload_takes_up_tokens_and_survives_a_bad_file(tmp_path, caplog):
                 assert (await late.get("/v1/subscriptions")).status_code == 401
                 server.reload()
                 assert (await late.get("/v1/subscriptions")).status_code == 200
-            path.write_text("nonsense")
+            for spoil in (lambda: path.write_text("nonsense"), path.unlink):
+                spoil()
+                server.reload()
+                assert (await client.get("/v1/subscriptions")).status_code == 200
+
+    run(check())
+    assert caplog.text.count("could not be read again") == 2
+
+
+def test_the_first_token_needs_no_new_start(tmp_path):
+    async def check():
+        async with serving(tmp_path, access={"anonymous": False}) as server:
+            server.reload()
+            token = add_token(tmp_path / "data" / "tokens", "one", "ana")
+            async with http(server, token=token) as client:
+                assert (await client.get("/v1/subscriptions")).status_code == 401
+                server.reload()
+                assert (await client.get("/v1/subscriptions")).status_code == 200
+
+    run(check())
+
+
+def test_a_configuration_that_is_broken_when_read_again_changes_nothing(tmp_path, caplog):
+    async def check():
+        path = tmp_path / "tokens"
+        token = add_token(path, "one", "ana")
+        broken = tmp_path / "broken.toml"
+        broken.write_text("[http")
+        settings = config(tmp_path, access={"tokens": str(path), "anonymous": False})
+        async with Server.start(settings, lambda: read_config(broken)) as server, http(server, token=token) as client:
+            await server.engine.when_loaded()
+            revoke_token(path, "one")
             server.reload()
             assert (await client.get("/v1/subscriptions")).status_code == 200
 
     run(check())
-    assert "could not be read again" in caplog.text
+    assert "nothing was changed" in caplog.text
+    assert "broken.toml" in caplog.text
 
 
 def test_a_backup_of_a_running_service_can_be_served(tmp_path):
-    async def check():
-        import asyncio
-
+    async def check(tmp_path):
         async with serving(tmp_path) as server, agent(server) as ana, http(server) as client:
             await ana.subscribe(1, id="s")
             await client.post("/v1/events", json={"id": "before"})
@@ -295,4 +347,4 @@ def test_a_backup_of_a_running_service_can_be_served(tmp_path):
             again = await ana.next(m.Notify)
             assert again.nid == told.nid
 
-    run(check())
+    run(check(tmp_path / ("deep" * 30)))  # longer than the path of a socket may be

@@ -113,7 +113,9 @@ def test_tokens(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
     assert ana not in path.read_text()
     tokens = Tokens(path)
-    assert tokens.find(ana) == Principal("ana", name="phone")
+    who = tokens.find(ana)
+    assert who == Principal("ana", name="phone", token=hash_token(ana))
+    assert tokens.current(who) == who
     assert tokens.find(root).admin
     assert tokens.find("") is tokens.find(make_token()) is tokens.find("x" * 1000) is tokens.find("\ud800") is None
     with pytest.raises(TokenError, match="already"):
@@ -122,6 +124,8 @@ def test_tokens(tmp_path):
     assert tokens.find(ana) is not None
     tokens.reload()
     assert tokens.find(ana) is None
+    assert tokens.current(who) is None
+    assert tokens.current(Principal("ana")) == Principal("ana")  # without a token there is none to lose
     with pytest.raises(TokenError, match="no token"):
         revoke_token(path, "phone")
 

@@ -11,7 +11,8 @@ from recado.semantics import engine as semantics_engine
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.service.config import ConfigError, make_config
-from recado.service.matching_semantic import ServiceMatcher, default_settings
+from recado.service.matching_config import default_settings, read_understanding
+from recado.service.matching_semantic import ServiceMatcher
 from service.running import agent, http, raw, run, serving, until
 from service.test_webhooks import receiver
 
@@ -82,15 +83,20 @@ def test_over_a_websocket_with_the_subscriber_s_names(tmp_path):
     async def check():
         async with serving(tmp_path, semantics={"measure": "mean"}) as server, agent(server) as ana:
             await ana.subscribe(1, id="mine", filter="{sale price, GT, 50}", semantic={"rename": True})
-            await ana.subscribe(2, id="plain", filter="{sale price, GT, 50}", semantic={})
+            await ana.subscribe(2, id="plain", filter="{sale price, GT, 50}", semantic={"explain": True})
             await ana.publish(3, id="e", **SALE)
-            told = {}
+            told, why = {}, {}
             for _ in range(2):
                 one = await ana.next(m.Notify)
-                told[one.sub_id] = bytes(one.event)
+                told[one.sub_id], why[one.sub_id] = bytes(one.event), one.why
             assert b'"sale price":60' in told["mine"]
             assert b'"price":60' in told["mine"]
             assert told["plain"] == bytes(raw({"id": "e", **SALE}))
+            assert why["mine"] is None
+            assert why["plain"]["measure"] == "mean(jcn, best, semcor)"
+            [pair] = why["plain"]["pairs"]
+            assert (pair["constraint"], pair["attribute"], pair["reason"]) == ("sale price", "price", "similar")
+            assert pair["similarity"] == pytest.approx(0.767, abs=1e-3)
             refused = await ana.ask(m.Subscribe(4, raw({"filter": "x > 1", "semantic": {"measure": "no"}})), m.Error)
             assert "$.semantic.measure" in str(refused)
 
@@ -128,7 +134,7 @@ def test_without_a_lexicon_exact_matching_goes_on(tmp_path, monkeypatch, caplog)
     monkeypatch.setattr(semantics_engine, "load_lexicon", gone)
     with caplog.at_level(logging.ERROR, "recado.service"):
         run(after())
-    assert "a stored subscription gets nothing while this lasts" in caplog.text
+    assert "1 stored subscriptions by meaning get nothing for now" in caplog.text
 
 
 def test_the_defaults_come_from_the_configuration():
@@ -139,6 +145,9 @@ def test_the_defaults_come_from_the_configuration():
     assert (settings.measure, settings.limit, settings.unmatched) == ("feng", 0.4, "ignore")
     with pytest.raises(ConfigError, match=r"\$\.semantics\.measure"):
         default_settings(make_config({"semantics": {"measure": "nonsense"}}))
+    for member in ("overrides", "frequencies"):
+        with pytest.raises(ConfigError, match=rf"\$\.semantics\.{member}: .*nowhere"):
+            read_understanding(make_config({"semantics": {member: "nowhere"}}))
 
 
 def test_a_cache_is_taken_if_it_was_made_by_the_same_knowledge(tmp_path, caplog):
@@ -157,4 +166,4 @@ def test_a_cache_is_taken_if_it_was_made_by_the_same_knowledge(tmp_path, caplog)
         assert len(matcher.semantics.cache) == 0
         matcher.check(Subscription("s", parse_filter("x > 1"), semantic={}))
         assert len(matcher.semantics.cache) == count + 1  # and the pair that it was tried with
-    assert "no similarities" in caplog.text
+    assert "bad: is missing, damaged or made by other knowledge" in caplog.text

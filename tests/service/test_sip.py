@@ -1,6 +1,7 @@
 """The service over SIP and RUDP, with the client and the embedded registrar; addresses change for real."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
@@ -26,7 +27,7 @@ from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
-from recado.service.config import make_config
+from recado.service.config import ConfigError, make_config
 from recado.service.permissions import Principal
 from recado.service.sip.people import People
 from recado.service.sip.places import may_send
@@ -145,6 +146,7 @@ def test_a_device_that_was_switched_off_gets_what_waited_in_order(tmp_path):
             every = await client.subscribe(id="all", ttl=600).ready()
             await publish(server, range(5))
             assert numbers(await collect(every, 5)) == list(range(5))
+            await until(lambda: waiting(server) == 0)
             switch_off(line)
             await publish(server, range(5, 40))
             await until(lambda: states(server) == {"phone": False})
@@ -207,6 +209,27 @@ def test_a_websocket_takes_the_device_over(tmp_path):
     asyncio.run(main())
 
 
+def test_what_a_loop_failed_on_comes_again_and_a_slow_one_gets_a_window(tmp_path):
+    async def fail(server):
+        async with recado.connect(url(server), device="phone", window=8) as ana:
+            every = await ana.subscribe("n >= 0", id="all", ttl=600).ready()
+            await publish(server, range(50))
+            await until(lambda: every.pending >= 8)
+            async for _ in every:
+                raise ValueError("mine")
+
+    async def main():
+        async with sip_serving(tmp_path, sessions={"window": 8}) as server:
+            with pytest.raises(ValueError, match="mine"):
+                await fail(server)
+            assert waiting(server) == 50, "RUDP's own acknowledgement confirms nothing"
+            async with recado.connect(url(server), device="phone") as ana:
+                assert numbers(await collect(ana.follow("all"), 50)) == list(range(50))
+                await until(lambda: waiting(server) == 0)
+
+    asyncio.run(main())
+
+
 def test_recover_and_discard(tmp_path):
     """Vector 13."""
 
@@ -222,21 +245,37 @@ def test_recover_and_discard(tmp_path):
     asyncio.run(main())
 
 
+def test_a_registrar_whose_name_does_not_exist_is_a_mistake(tmp_path, monkeypatch):
+    async def unknown(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def main():
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+        with pytest.raises(ConfigError, match=r"\$\.sip\.registrar: nonsense: Name or service"):
+            async with sip_serving(tmp_path, sip={"registrar": "nonsense"}):
+                pass
+
+    asyncio.run(main())
+
+
 def test_a_password_is_a_token_for_sip(tmp_path):
     async def main():
         tokens = tmp_path / "tokens"
         password = add_token(tokens, "ana's phone", "ana", sip=True, deny_publish=("secret.*",))
         plain = add_token(tokens, "bruno", "bruno")
         access = {"tokens": str(tokens), "anonymous": False}
-        async with sip_serving(tmp_path, access=access) as server:
+        limits = {"failed_logins_per_minute": 2}
+        async with sip_serving(tmp_path, access=access, limits=limits) as server:
             async with recado.connect(url(server, password=password), device="phone") as ana:
                 assert await ana.publish("Tick", {"n": 1}) == 0
                 with pytest.raises(ClientError, match="may not publish"):
                     await ana.publish("secret.Tick", {"n": 1})
-            for user, wrong in (("ana", "guess"), ("bruno", plain), ("carla", password)):
-                with pytest.raises(ClientError):
-                    async with recado.connect(url(server, user, wrong), device="phone", timeout=3):
+            assert server.engine.metrics.failed_logins == 0
+            for user, wrong, status in (("ana", "guess", 401), ("bruno", plain, 401), ("carla", password, 503)):
+                with pytest.raises(ClientError, match=f"refused {user}: {status}"):
+                    async with recado.connect(url(server, user, wrong), device="phone", timeout=0):
                         pass
+            assert server.engine.metrics.failed_logins == 3, "as those of HTTP, and with the same bound"
             assert server.engine.desk.users.keys() <= {"ana"}
 
     asyncio.run(main())
@@ -246,7 +285,7 @@ def test_the_secret_of_an_address_does_not_prove_the_bare_name(tmp_path):
     tokens = tmp_path / "tokens"
     for user in ("ana", "ana@localhost", "ana@elsewhere.example"):
         add_token(tokens, user, user, sip=True)
-    people = People(make_config({"access": {"anonymous": False}}), Tokens(tokens))
+    people = People(make_config({"access": {"anonymous": False}}), Tokens(tokens), lambda host: 0.0)
     assert people._secret("ana", SIP_REALM, "SHA-256")
     assert people._secret("ana@elsewhere.example", SIP_REALM, "SHA-256")
     assert people._secret("ana@LOCALHOST", SIP_REALM, "SHA-256") is None
@@ -312,14 +351,15 @@ def test_a_device_that_stays_away_is_forgotten(tmp_path):
     asyncio.run(main())
 
 
-def test_an_answer_that_does_not_fit_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("recado.service.sip.leg.MESSAGE_BYTES", 500)
-
+def test_more_subscriptions_than_one_message_of_rudp_carries(tmp_path):
     async def main():
-        async with sip_serving(tmp_path) as server, recado.connect(url(server), device="phone") as ana:
-            await ana.subscribe(f"n >= 0 and Stock != '{'x' * 600}'", id="all").ready()
-            with pytest.raises(ClientError, match="too many for SIP"):
-                await ana.subscriptions()
+        async with sip_serving(tmp_path) as server:
+            async with recado.connect(server.url, user="ana", device="desk") as desk:
+                long = f"n >= 0 and Stock != '{'x' * 16_000}'"
+                await asyncio.gather(*(desk.subscribe(long, id=f"s-{number}").ready() for number in range(80)))
+            async with recado.connect(url(server), device="phone", existing="recover") as ana:
+                names = sorted(one["id"] for one in await ana.subscriptions())
+                assert names == sorted(f"s-{number}" for number in range(80))
 
     asyncio.run(main())
 

@@ -6,13 +6,16 @@ from ipaddress import ip_address
 
 import msgspec
 import pytest
+from websockets.asyncio.client import connect
 
+from recado.service.engine_requests import webhook_device
 from recado.service.records import prepare, shown
+from recado.service.tokens import add_token
 from recado.service.webhooks import sender as sending_module
 from recado.service.webhooks.letters import Letter, Letters
 from recado.service.webhooks.sender import Sender, Sending, headers, sending, sign
 from recado.service.webhooks.targets import Webhook, WebhookError, is_public, read_webhook, resolve
-from service.running import agent, http, m, run, serving, until
+from service.running import Agent, agent, http, m, run, serving, until, ws_url
 
 QUICK = {
     "private": True,
@@ -139,6 +142,53 @@ def test_dead_letters_are_listed_retried_and_forgotten(tmp_path):
             assert (await client.delete(f"/v1/dead-letters/{left['number']}")).status_code == 204
             assert (await client.delete("/v1/dead-letters/x")).status_code == 400
             assert (await client.delete("/v1/dead-letters")).json() == {"purged": 0}
+
+    run(check())
+
+
+def test_an_administrator_sees_the_dead_letters_of_all_a_page_at_a_time(tmp_path):
+    async def check():
+        root, plain = (
+            add_token(tmp_path / "tokens", "r", "root", admin=True),
+            add_token(tmp_path / "tokens", "a", "ana"),
+        )
+        access = {"tokens": str(tmp_path / "tokens")}
+        async with (
+            serving(tmp_path, access=access) as server,
+            http(server, token=root) as admin,
+            http(server, token=plain) as ana,
+        ):
+            for user in ("ana", "eva", "ana"):
+                server.doors.letters.add(Letter(0, user, "s", 1, "u", b"{}", "r", "t", 3))
+            first = (await admin.get("/v1/dead-letters?user=*&limit=2")).json()
+            rest = (await admin.get(f"/v1/dead-letters?user=*&after={first['next']}")).json()
+            assert [one["user"] for one in first["dead_letters"] + rest["dead_letters"]] == ["ana", "eva", "ana"]
+            assert "next" not in rest
+            assert len((await ana.get("/v1/dead-letters")).json()["dead_letters"]) == 2
+            assert (await ana.get("/v1/dead-letters?user=*")).status_code == 403
+            assert (await admin.get("/v1/dead-letters")).json() == {"dead_letters": []}
+            assert (await admin.delete("/v1/dead-letters?user=*")).json() == {"purged": 3}
+
+    run(check())
+
+
+def test_the_device_of_a_webhook_is_nobody_elses(tmp_path):
+    """Who could call a device so would take the webhook's notifications, and end it."""
+
+    async def check():
+        async with serving(tmp_path, webhooks=QUICK) as server, http(server) as client, receiver() as target:
+            await subscribe(client, target.url)
+            device = webhook_device("w")
+            taken = await client.post("/v1/mailboxes/me/take", json={"device": device})
+            assert (taken.status_code, "stand for webhooks" in taken.text) == (400, True)
+            record = {"id": "x", "scope": "this device"}
+            assert (await client.post(f"/v1/subscriptions?device={device}", json=record)).status_code == 400
+            async with connect(ws_url(server, "ana"), proxy=None) as socket:
+                intruder = Agent(socket)
+                await intruder.send(m.Hello(device))
+                assert "stand for webhooks" in (await intruder.next(m.Error)).text
+            await client.post("/v1/events", json={"id": "1"})
+            await until(lambda: target.events == ["1"])
 
     run(check())
 

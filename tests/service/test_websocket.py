@@ -8,7 +8,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from recado.service.legs import Notified
-from recado.service.websocket.outgoing import FRAME_BYTES, FRAME_MESSAGES, Outgoing
+from recado.service.sessions.outgoing import FRAME_BYTES, FRAME_MESSAGES, Outgoing
 from service.running import Agent, agent, http, m, raw, run, serving, until, ws_url
 
 

@@ -90,7 +90,7 @@ class World:
 
     def start(self, name: str) -> None:
         settings = AgentSettings(
-            device=name, greets=False, outbox=1_000, silence_seconds=10.0, longest_wait_seconds=8.0,
+            device=name, greets=False, confirms=False, outbox=1_000, silence_seconds=10.0, longest_wait_seconds=8.0,
             on_cancelled="ignore", first_request=1 + 1_000_000 * self.incarnation[name],
         )  # fmt: skip
         device = Device(

@@ -7,7 +7,8 @@ publishes, subscribes and looks at counts. Everything runs in the loop that ente
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from recado.protocols.session import agent_words as words
 from recado.protocols.session import messages as m
 
 _PAGE = 1_000
+_log = logging.getLogger("recado.client")
 
 Publishable = str | Event | Mapping[str, Any] | bytes
 
@@ -83,7 +85,7 @@ class Client(ClientSession):
         with everything that came meanwhile. Without one it ends with the client and is for this device only.
         """
         durable = id is not None
-        name = id if id is not None else f"tmp-{self.device}-{next(self._ids)}"
+        name = id if id is not None else f"{self.inboxes.ephemeral_prefix}{next(self._ids)}"
         record = {
             "id": name,
             "filter": filter,
@@ -92,7 +94,7 @@ class Client(ClientSession):
             "ttl": ttl,
             "expires_at": expires_at,
             "scope": scope or ("all" if durable else "this device"),
-            "semantic": {} if semantic is True else (dict(semantic) if semantic else None),
+            "semantic": _semantic(semantic),
             **more,
         }
         confirmed = self._request(words.MakeSubscription, {key: one for key, one in record.items() if one is not None})
@@ -135,22 +137,35 @@ class Client(ClientSession):
         position: int | None = None,
         since: str | None = None,
         limit: int | None = None,
+        semantic: Mapping[str, Any] | bool | None = None,
+        on_damage: Callable[[str], None] = _log.warning,
     ) -> AsyncIterator[tuple[int, dict[str, Any]]]:
         """Events of the log that pass a filter, from a position or an instant on: (position, members).
 
-        It asks for a page at a time, so a slow reader holds nothing up, and ends where the log ends.
+        It asks for a page at a time, so a slow reader holds nothing up, and ends where the log ends. ``on_damage`` is
+        told of positions that the service could not read.
         """
-        record = {"id": "replay", **({"filter": filter} if filter else {}), **({"type": type} if type else {})}
+        members = {"id": "replay", "filter": filter or None, "type": type or None, "semantic": _semantic(semantic)}
+        record = {name: value for name, value in members.items() if value is not None}
         left = limit
         while left is None or left > 0:
             page = _PAGE if left is None else min(_PAGE, left)
             events: list[m.Replayed] = []
             future: asyncio.Future[Any] = self._loop.create_future()
             self._ask(words.ReplayLog(record, position, since, page, (future, events)))
-            await future
+            answer = await future
+            for text in answer.damage:
+                on_damage(f"the replay is not whole: {text}")
             for one in events:
                 yield one.position, msgspec.json.decode(one.event)
             if len(events) < page:
                 return
             position, since = events[-1].position + 1, None
             left = None if left is None else left - len(events)
+
+
+def _semantic(wanted: Mapping[str, Any] | bool | None) -> dict[str, Any] | None:
+    """The member of a record; True means the defaults of the service."""
+    if wanted is None or wanted is False:
+        return None
+    return {} if wanted is True else dict(wanted)

@@ -40,13 +40,14 @@ def read_contexts(path: Path | None = None) -> Contexts:
     except FileNotFoundError:
         return Contexts()
     except (OSError, msgspec.DecodeError) as error:
-        raise AddressError(f"the contexts in {path} cannot be read: {error}") from None
+        raise AddressError(f"the contexts in {path} cannot be read: {error}; mend the file, or remove it") from None
 
 
 def write_contexts(contexts: Contexts, path: Path | None = None) -> None:
     path = path or contexts_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)  # one that a crash left might be open to others
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(contexts)))
     temporary.replace(path)

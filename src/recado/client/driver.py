@@ -40,7 +40,7 @@ class Driver:
 
     def __init__(self, agent: Agent, line: Line, application: Application, state: StateFile | None) -> None:
         self.agent, self.line, self.application, self.state = agent, line, application, state
-        self.last_problem = ""
+        self.last_problem, self.hopeless = "", False
         self._loop = asyncio.get_running_loop()
         self._rng = Random()  # noqa: S311  # jitter is no secret
         self._timers: dict[machine.TimerKey, asyncio.TimerHandle] = {}
@@ -107,8 +107,8 @@ class Driver:
     def up(self) -> None:
         self.stimulate(machine.LinkUp(SERVICE))
 
-    def down(self, reason: str, code: int = 0) -> None:
-        self.last_problem = reason
+    def down(self, reason: str, code: int = 0, *, hopeless: bool = False) -> None:
+        self.last_problem, self.hopeless = reason, hopeless
         self._out.clear()
         if code:
             self.ask(words.TurnedAway(code, reason))
@@ -123,6 +123,9 @@ class Driver:
             self.down(f"the service sent something that is no message: {error}")
             return
         self.stimulate(machine.Received(SERVICE, messages))
+
+    def seen(self) -> tuple[int | None, str]:
+        return self.agent.inbox.seen, self.agent.inbox.log
 
     def reachable(self) -> None:
         self.ask(words.Reachable())

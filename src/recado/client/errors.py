@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from recado.errors import RecadoError
 
 
@@ -39,6 +41,14 @@ class SessionEnded(ClientError):  # noqa: N818  # it says what happened
 
 class TooManyInFlight(ClientError):  # noqa: N818  # it says what happened
     """More publications wait for their acknowledgement than ``in_flight`` allows."""
+
+
+def problem_detail(content: bytes) -> str:
+    """What the body of a refusing HTTP answer says to a person."""
+    try:
+        return str(msgspec.json.decode(content)["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return content.decode(errors="replace")[:500].strip()
 
 
 def refusal(code: int, text: str) -> ClientError:

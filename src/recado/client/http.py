@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from recado.client.errors import AddressError, Unreachable, refusal
+from recado.client.errors import AddressError, Unreachable, problem_detail, refusal
 from recado.client.urls import Host, Target, authority
 
 _SECONDS = 30.0
@@ -97,9 +97,4 @@ def _problem(host: Host, error: Exception) -> str:
 def _check(response: httpx.Response) -> None:
     if response.is_success:
         return
-    content = response.read()
-    try:
-        detail = str(msgspec.json.decode(content)["detail"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        detail = content.decode(errors="replace")[:500].strip() or response.reason_phrase
-    raise refusal(response.status_code, detail)
+    raise refusal(response.status_code, problem_detail(response.read()) or response.reason_phrase)

@@ -1,14 +1,14 @@
 """Where notifications wait in the client: one queue for each subscription that the application iterates over.
 
 What no subscription asks for is held, unacknowledged, until one does (``follow``): the service gives at most a window
-of it, and takes it back when the session ends. So nothing is lost, but a client that never looks at its user's other
-subscriptions stands still when they have filled the window; ``unclaimed`` counts them.
+of it, or some more if there are other subscriptions (``recado.protocols.session.agent_inbox``), and takes it back when
+the session ends. So nothing is lost; ``unclaimed`` counts them. Only what is left of a subscription without an id,
+which ended with its iterator or with an earlier run, is for nobody.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from recado.protocols.session.messages import Notify
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 class Inboxes:
-    def __init__(self, took: Callable[[int], bool]) -> None:
-        self._took = took
+    """``ephemeral_prefix`` begins the names of this device's subscriptions without an id."""
+
+    def __init__(self, ephemeral_prefix: str) -> None:
+        self.ephemeral_prefix = ephemeral_prefix
         self._by_id: dict[str, Subscription] = {}
         self._rest: Subscription | None = None
         self._held: dict[str, deque[Notify]] = {}
@@ -32,12 +34,16 @@ class Inboxes:
     def subscriptions(self) -> list[Subscription]:
         return list(self._by_id.values())
 
-    def put(self, notify: Notify) -> None:
+    def put(self, notify: Notify) -> bool:
+        """Is it for anybody, now or later?"""
         subscription = self._by_id.get(notify.sub_id) or self._rest
         if subscription is not None:
             subscription.put(notify)
+        elif notify.sub_id.startswith(self.ephemeral_prefix):
+            return False
         else:
             self._held.setdefault(notify.sub_id, deque()).append(notify)
+        return True
 
     def add(self, subscription: Subscription) -> None:
         """A subscription takes over what is held for it; the one without an id takes all that nobody asks for."""

@@ -12,11 +12,18 @@ from typing import Protocol
 class Ears(Protocol):
     def up(self) -> None: ...
 
-    def down(self, reason: str, code: int = 0) -> None:
-        """``code`` is an HTTP status, if the service answered and said no."""
+    def down(self, reason: str, code: int = 0, *, hopeless: bool = False) -> None:
+        """``code`` is an HTTP status, if the service answered and said no.
+
+        ``hopeless`` says that the address leads nowhere: who never was connected need not try again.
+        """
         ...
 
     def heard(self, frame: bytes) -> None: ...
+
+    def seen(self) -> tuple[int | None, str]:
+        """The last notification that the application has done with, and whose log it is of."""
+        ...
 
     def reachable(self) -> None:
         """The device has another address, or one again."""

@@ -48,6 +48,11 @@ class Notification:
         return self._notify.queued
 
     @property
+    def why(self) -> dict[str, Any] | None:
+        """Which attribute stood for which name, if the subscription's ``semantic`` has ``explain``."""
+        return self._notify.why
+
+    @property
     def raw(self) -> bytes:
         """The event as JSON, in the flat form."""
         return bytes(self._notify.event)

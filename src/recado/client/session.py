@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from recado.client.driver import Driver
-from recado.client.errors import ClientError, Dropped, NotAllowed, SessionEnded, Unreachable, refusal
+from recado.client.errors import ClientError, Dropped, SessionEnded, Unreachable, refusal
 from recado.client.events import ids
 from recado.client.inboxes import Inboxes
 from recado.client.line import Line
@@ -41,7 +41,7 @@ class ClientSession:
         self.delivered = 0
         self.dropped = 0
         self.gaps: list[m.Gap] = []
-        self.inboxes = Inboxes(self.took)
+        self.inboxes = Inboxes(f"tmp-{options.device}-")
         self._line = line
         self._ids = ids()
         self._open: dict[int, None] = {}
@@ -173,12 +173,16 @@ class ClientSession:
         """The application is done with a notification; was it open?"""
         if nid not in self._open:
             return False
-        del self._open[nid]
         self.delivered += 1
+        self.let_go(nid)
+        return True
+
+    def let_go(self, nid: int) -> None:
+        """Confirm it, whether the application had it or nobody wants it any more."""
+        self._open.pop(nid, None)
         if not self._taken:
             self._loop.call_soon(self._report_taken)
         self._taken.append(nid)
-        return True
 
     def _report_taken(self) -> None:
         if self._taken:
@@ -188,8 +192,10 @@ class ClientSession:
     # -- what the agent tells
 
     def notified(self, notify: m.Notify) -> None:
-        self._open[notify.nid] = None
-        self.inboxes.put(notify)
+        if self.inboxes.put(notify):
+            self._open[notify.nid] = None
+        else:
+            self.let_go(notify.nid)
 
     def answered(self, ref: Any, answer: words.Answer) -> None:
         """The ref of a publication is its future; that of any other request has the future in a tuple."""
@@ -231,6 +237,10 @@ class ClientSession:
                 self._end(reason, code)
             case words.Dropped(ref, reason):
                 self._gave_up(ref, reason)
+            case words.BegunAnew(reason):
+                _log.warning("%s: this device begins anew, and notifications may come a second time", reason)
+            case words.Crowded(sub_id, held):
+                _log.warning("nobody reads subscription %s: %d notifications of it hold up all others", sub_id, held)
             case words.GapFound(gap):
                 self._gap(gap)
             case words.Cancelled(sub_id, reason, action):
@@ -240,7 +250,11 @@ class ClientSession:
 
     def _connected(self, welcome: m.Welcome | None) -> None:
         if welcome is not None:
-            self.user, self.device = welcome.user, welcome.device
+            wanted, self.user, self.device = self.options.target.user, welcome.user, welcome.device
+            if wanted not in ("", welcome.user):
+                self._end(f"the token is that of {welcome.user!r}, not of {wanted!r}; name no user beside it", 403)
+                self._driver.ask(words.Leave())
+                return
         self._tell(self.options.on_state, "CONNECTED", "")
         if self._agent.begun:
             self._begun()
@@ -252,18 +266,20 @@ class ClientSession:
     def _tidy(self, sub_ids: Iterable[str]) -> None:
         """Subscriptions of an earlier run of this device that was killed: nobody will ask for them again."""
         for sub_id in sub_ids:
-            if sub_id.startswith(f"tmp-{self.device}-"):
+            if sub_id.startswith(self.inboxes.ephemeral_prefix):
                 self._request(words.CancelSubscription, sub_id)
 
     def _disconnected(self, reason: str) -> None:
         problem = self._driver.last_problem or reason
         _log.info("not connected: %s", problem)
         self._tell(self.options.on_state, "DISCONNECTED", problem)
-        if not self._started.done() and self.options.timeout == 0:
+        if not self._started.done() and (self.options.timeout == 0 or self._driver.hopeless):
             self._started.set_exception(Unreachable(self._not_reached()))
 
     def _end(self, reason: str, code: int) -> None:
-        error = NotAllowed(reason) if code in (401, 403) else SessionEnded(f"the session is over: {reason}")
+        error = refusal(code, reason) if code else SessionEnded(f"the session is over: {reason}")
+        if self._ended is not None:
+            return
         self._ended = error
         if not self._started.done():
             self._started.set_exception(error)
@@ -287,7 +303,10 @@ class ClientSession:
 
     def _tell(self, listener: Callable[..., None] | None, *arguments: Any) -> None:
         if listener is not None:
-            listener(*arguments)
+            try:
+                listener(*arguments)
+            except Exception:  # noqa: BLE001  # the application's own; the session goes on
+                _log.exception("%s failed", getattr(listener, "__name__", "a listener"))
 
 
 def _retrieved(future: asyncio.Future[Any]) -> None:

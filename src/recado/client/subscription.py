@@ -125,5 +125,8 @@ class Subscription:
     ) -> None:
         if error is None:
             self.finish()
-        if not self.durable and not self._ended:
-            await self.cancel()
+        if not self.durable:
+            if not self._ended:
+                await self.cancel()
+            while self._queue:
+                self._client.let_go(self._queue.popleft().nid)

@@ -15,12 +15,16 @@ left out of the URL and be given in RECADO_TOKEN.
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
 from recado.client.errors import AddressError
+from recado.protocols.rudp import PROFILES
+from recado.protocols.sip.errors import SipError
+from recado.protocols.sip.uri import read_sip_uri
 
 DEFAULT_PORT = 7230
 DEFAULT_URL = f"recado://127.0.0.1:{DEFAULT_PORT}"
@@ -28,6 +32,8 @@ SESSION_PATH = "/v1/session"
 _PLAIN, _TLS = ("recado", "ws", "http"), ("recados", "wss", "https")
 _SIP = "recado+sip"
 _EXAMPLE = "recado://ana@localhost:7230 or recado+sip://ana@example.org;registrar=127.0.0.1:5060"
+_SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
+_LONGEST_T1 = 60.0
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 Host: TypeAlias = tuple[str, int]
@@ -78,7 +84,7 @@ def authority(host: Host) -> str:
 def parse_url(url: str) -> Target:
     """The target that a URL names; an AddressError says what would be right."""
     scheme, separator, rest = url.partition("://")
-    scheme = scheme.lower()
+    scheme, url = scheme.lower(), _SECRET.sub(r"\1:…@", url)  # from here on the URL is only for messages
     if not separator:
         raise AddressError(f"{url!r} is not a URL such as {_EXAMPLE}")
     if scheme == _SIP:
@@ -111,10 +117,12 @@ def _sip(url: str, rest: str) -> Target:
     options = _options(url, pairs, "registrar", "broker", "transport", "host", "profile", "t1")
     if options.get("transport", "udp") not in ("udp", "tcp"):
         raise AddressError(f"{url!r}: transport is udp or tcp")
+    if options.get("profile", "fast") not in PROFILES:
+        raise AddressError(f"{url!r}: profile is one of {', '.join(PROFILES)}")
     sip = SipTarget(
         domain=domain,
         registrar=_host(url, options.get("registrar") or domain, 5060),
-        broker=options.get("broker") or f"sip:broker@{domain}",
+        broker=_broker(url, options.get("broker") or f"sip:broker@{domain}"),
         transport="tcp" if options.get("transport") == "tcp" else "udp",
         host=options.get("host", ""),
         profile=options.get("profile") or "fast",
@@ -131,11 +139,22 @@ def _options(url: str, given: dict[str, str], *known: str) -> dict[str, str]:
     return given
 
 
+def _broker(url: str, text: str) -> str:
+    try:
+        read_sip_uri(text)
+    except SipError as error:
+        raise AddressError(f"{url!r}: broker: {error}") from None
+    return text
+
+
 def _seconds(url: str, text: str) -> float:
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        raise AddressError(f"{url!r}: t1 is a number of seconds, not {text!r}") from None
+        seconds = 0.0
+    if not 0 < seconds <= _LONGEST_T1:
+        raise AddressError(f"{url!r}: t1 is a number of seconds up to {_LONGEST_T1:.0f}, not {text!r}")
+    return seconds
 
 
 def _host(url: str, text: str, port: int) -> Host:

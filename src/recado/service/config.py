@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from recado.errors import RecadoError
+
+_LARGEST = 2**53
+_LONGEST = 1e9  # seconds
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=_LARGEST)]
+Bound: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]  # 0 means no bound
+Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LARGEST)]  # the same
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)]
+Delay: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST)]
 
 
 class ConfigError(RecadoError):
@@ -28,7 +38,7 @@ class Http(_Section, frozen=True):
     """HTTP and WebSocket. Anything but loopback needs tokens; TLS needs a certificate and its key."""
 
     host: str = "127.0.0.1"
-    port: int = 7230
+    port: Port = 7230
     certificate: str = ""
     key: str = ""
     client_ca: str = ""
@@ -39,73 +49,75 @@ class Sip(_Section, frozen=True):
 
     registrar: str = ""
     host: str = "127.0.0.1"
-    port: int = 7260
-    rudp_port: int = 7261
+    port: Port = 7260
+    rudp_port: Port = 7261
     uri: str = "sip:broker@localhost"
     password: str = ""
     transport: Literal["udp", "tcp"] = "udp"
-    register_expires: int = 300
+    register_expires: Count = 300
     profile: Literal["fast", "classic", "lab"] = "fast"
-    t1: float = 0.5
+    t1: Seconds = 0.5
 
 
 class Log(_Section, frozen=True):
     """The event log. Retention removes whole segments; 0 means no bound."""
 
-    retain_seconds: float = 7 * 86_400
-    retain_bytes: int = 10 * 2**30
-    segment_rows: int = 100_000
-    segment_bytes: int = 64 * 2**20
-    segment_age_seconds: float = 3_600
-    commit_events: int = 5_000
-    waiting_bytes: int = 64 * 2**20
+    retain_seconds: Delay = 7 * 86_400
+    retain_bytes: Bound = 10 * 2**30
+    segment_rows: Count = 100_000
+    segment_bytes: Count = 64 * 2**20
+    segment_age_seconds: Seconds = 3_600
+    commit_events: Count = 5_000
+    waiting_bytes: Count = 64 * 2**20
 
 
 class Mailbox(_Section, frozen=True):
     """What is kept for a user who is away. Over a bound the oldest go, and the user is told which."""
 
-    length: int = 100_000
-    bytes: int = 64 * 2**20
-    age_seconds: float = 7 * 86_400
+    length: Count = 100_000
+    bytes: Count = 64 * 2**20
+    age_seconds: Seconds = 7 * 86_400
     per_device: bool = False
 
 
 class Subscriptions(_Section, frozen=True):
-    ttl_seconds: float = 3_600
-    ttl_max_seconds: float = 7 * 86_400
-    grace_seconds: float = 3_600
-    sweep_seconds: float = 600
-    per_user: int = 100_000
-    in_all: int = 2_000_000
+    ttl_seconds: Seconds = 3_600
+    ttl_max_seconds: Seconds = 7 * 86_400
+    grace_seconds: Delay = 3_600
+    sweep_seconds: Seconds = 600
+    per_user: Count = 100_000
+    in_all: Count = 2_000_000
     time_zone: str = "UTC"
 
 
 class Sessions(_Section, frozen=True):
     """``window`` bounds what a connection has unacknowledged; a vanished device is known for ``leg_ttl_seconds``."""
 
-    window: int = 1_024
-    devices_per_user: int = 64
-    connections: int = 10_000
-    connections_per_user: int = 64
-    leg_ttl_seconds: float = 86_400
-    hello_seconds: float = 5
-    ping_seconds: float = 20
+    window: Count = 1_024
+    devices_per_user: Count = 64
+    connections: Count = 10_000
+    connections_per_user: Count = 64
+    leg_ttl_seconds: Seconds = 86_400
+    hello_seconds: Seconds = 5
+    ping_seconds: Seconds = 20
     resume_on_data: bool = False
 
 
 class Limits(_Section, frozen=True):
     """Before and after authentication. Rates are per user; 0 means no bound."""
 
-    first_bytes: int = 4_096
-    frame_bytes: int = 2 * 2**20
-    body_bytes: int = 16 * 2**20
-    event_bytes: int = 2**20
-    batch_events: int = 10_000
-    publish_per_second: float = 0
-    requests_per_second: float = 0
-    failed_logins_per_minute: int = 60
-    poll_seconds: float = 60
-    outgoing_bytes: int = 8 * 2**20
+    first_bytes: Count = 4_096
+    frame_bytes: Count = 2 * 2**20
+    body_bytes: Count = 16 * 2**20
+    event_bytes: Count = 2**20
+    batch_events: Count = 10_000
+    publish_per_second: Rate = 0
+    requests_per_second: Rate = 0
+    failed_logins_per_minute: Bound = 60
+    poll_seconds: Seconds = 60
+    replays_per_user: Count = 4
+    replays_in_all: Count = 64
+    outgoing_bytes: Count = 8 * 2**20
 
 
 class Webhooks(_Section, frozen=True):
@@ -113,12 +125,12 @@ class Webhooks(_Section, frozen=True):
 
     enabled: bool = True
     private: bool = False
-    timeout_seconds: float = 10
-    attempts: int = 8
-    first_delay_seconds: float = 1
-    longest_delay_seconds: float = 300
-    concurrency: int = 64
-    dead_letters: int = 10_000
+    timeout_seconds: Seconds = 10
+    attempts: Count = 8
+    first_delay_seconds: Delay = 1
+    longest_delay_seconds: Delay = 300
+    concurrency: Count = 64
+    dead_letters: Count = 10_000
 
 
 class Access(_Section, frozen=True):
@@ -141,7 +153,8 @@ class Logging(_Section, frozen=True):
 class Semantics(_Section, frozen=True):
     """What a subscription's ``semantic`` leaves open. Semantic matching is loaded when the first one arrives.
 
-    ``always`` gives ``semantic`` to every subscription that lacks it.
+    ``always`` gives ``semantic`` to every subscription that lacks it. ``share`` and ``waiting_bytes`` bound what names
+    and values that were not met before may cost.
     """
 
     always: bool = False
@@ -149,13 +162,17 @@ class Semantics(_Section, frozen=True):
     threshold: float = 0.0
     unmatched: Literal["ignore", "fail"] = "fail"
     overrides: str = ""
+    frequencies: str = ""
     cache: str = ""
+    note: bool = False
+    share: Annotated[float, msgspec.Meta(ge=0.01, le=1)] = 0.5
+    waiting_bytes: Count = 4 * 2**20
 
 
 class Config(_Section, frozen=True):
     """``data`` is the folder of everything that must survive."""
 
-    data: str = "recado-data"
+    data: Annotated[str, msgspec.Meta(min_length=1)] = "recado-data"
     http: Http = Http()
     sip: Sip = Sip()
     log: Log = Log()
@@ -184,6 +201,12 @@ def read_config(path: str | Path) -> Config:
 def make_config(members: dict[str, Any]) -> Config:
     """The same from decoded TOML."""
     try:
-        return msgspec.convert(members, Config)
+        config = msgspec.convert(members, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(str(error).replace("Object contains unknown field", "there is no member")) from None
+    zone = config.subscriptions.time_zone
+    try:
+        ZoneInfo(zone)
+    except (KeyError, OSError, ValueError):
+        raise ConfigError(f"$.subscriptions.time_zone: {zone!r} is no time zone; write UTC or Europe/Lisbon") from None
+    return config

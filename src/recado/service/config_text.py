@@ -64,6 +64,8 @@ MEANINGS: dict[str, str] = {
     "limits.requests_per_second": "other requests of one user; 0 means no bound",
     "limits.failed_logins_per_minute": "wrong tokens from one address before it gets 429",
     "limits.poll_seconds": "the longest wait of a long poll, and how long its device is connected after it",
+    "limits.replays_per_user": "replays of one user at the same time; more get 429",
+    "limits.replays_in_all": "replays of all users at the same time; more get 503",
     "limits.outgoing_bytes": "answers that wait for one connection before it is too slow",
     "webhooks.enabled": "whether webhooks are called at all",
     "webhooks.private": "allow targets on loopback and private networks",
@@ -84,7 +86,11 @@ MEANINGS: dict[str, str] = {
     "semantics.threshold": "names must be more alike than this; 0 means the measure's own threshold",
     "semantics.unmatched": 'what a name without a similar one does to a match: "ignore" or "fail"',
     "semantics.overrides": "a file of similarities that are given",
-    "semantics.cache": 'a file of similarities that "recado pipeline align" made',
+    "semantics.frequencies": 'a folder that "recado pipeline frequencies" wrote',
+    "semantics.cache": 'a file of similarities that "recado pipeline align" made, read besides the service\'s own',
+    "semantics.note": 'put pairs of names close to the threshold on the list of "recado semantics review"',
+    "semantics.share": "of one core's time, to compare names and values not met before; their events wait until then",
+    "semantics.waiting_bytes": "of such events of one user that wait; more are refused with 503",
 }
 
 

@@ -11,7 +11,8 @@ import os
 import shutil
 import socket
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from recado.service.doors import LETTERS, Doors
 
 NAME = "control.sock"
 _LONGEST = 8_192
+_LONGEST_PATH = 100
 _SECONDS = 600
 
 
@@ -45,10 +47,11 @@ class Control:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self._path.unlink(missing_ok=True)  # the folder is locked by this process, so it is a leftover
         before = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=_LONGEST)
+            self._path.unlink(missing_ok=True)  # the folder is locked by this process, so it is a leftover
+            with _address(self._path) as address:
+                self._server = await asyncio.start_unix_server(self._serve, address, limit=_LONGEST)
         except OSError as error:
             raise ControlError(f"the control socket {self._path} cannot be made: {error}") from None
         finally:
@@ -89,12 +92,26 @@ async def back_up(doors: Doors, tokens: Path, target: Path) -> None:
         raise RecadoError(f"the backup to {target} is not whole: {error}") from None
 
 
+@contextmanager
+def _address(path: Path) -> Iterator[str]:
+    """Where the socket is. The system takes short paths only, so a long one is told by its open folder."""
+    if len(os.fsencode(path)) < _LONGEST_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
 def ask(data: Path, request: Request) -> bool:
     """Let the service that runs on a data folder do something; False if none runs. An error says what failed."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_SECONDS)
         try:
-            connection.connect(str(data / NAME))
+            with _address(data / NAME) as address:
+                connection.connect(address)
         except OSError:
             return False
         connection.sendall(msgspec.json.encode(request) + b"\n")

@@ -3,6 +3,9 @@
 Events are matched some hundred at a time, each slice in a turn of the loop of its own, so that connections are served
 in between. Everything before ``position`` is dispatched. After a start the log has events that are not
 (``catching_up``); they are read back and dispatched first, and what is stored meanwhile follows them.
+
+A fault inside, at one event or one subscription, stays there: it is logged and counted in ``faults``, and the owner of
+a subscription that was not given an event is told of a gap.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from contextlib import suppress
 from datetime import datetime
 from time import perf_counter
 
-from recado.delivery.desk import ORDINAL_BITS, Desk
+from recado.delivery.desk import ORDINAL_BITS, Desk, Faults
 from recado.delivery.mailbox import Note
 from recado.delivery.notices import Notice
 from recado.delivery.sessions import Close, Effect, Push, Tell
@@ -25,7 +28,7 @@ from recado.model.times import format_time
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.service.intake import Stored
 from recado.service.legs import Notified
-from recado.service.matching import Matcher
+from recado.service.matching import Matcher, Told
 from recado.service.metrics import Metrics
 
 SLICE = 256
@@ -57,6 +60,7 @@ class Dispatcher:
         self.position = 0
         self.end = 0  # of what is stored, as far as the loop has heard
         self.catching_up = True
+        self.faults = 0
         self._queue: deque[Stored] = deque()
         self._offset = 0  # of the first in the queue, how many are dispatched
         self._scheduled = False
@@ -90,6 +94,7 @@ class Dispatcher:
         try:
             self.dispatch(stored.first + offset, stored.at, stored.events[part], stored.texts[part])
         except Exception:  # noqa: BLE001  # later events must not wait for ever
+            self.faults += 1
             _log.exception("events %d to %d could not be dispatched", stored.first + offset, stored.first + stop - 1)
             self.position = stored.first + stop
         self._offset = stop
@@ -107,12 +112,7 @@ class Dispatcher:
         found = self._matched(first, events)
         self._metrics.match_seconds.observe(perf_counter() - begun)
         desk = self.desk
-        standings = desk.standings
-        count = 0
-        for number, ids in enumerate(found):
-            if ids:
-                matched = [standings[serial] for id in ids if (serial := int(id)) in standings]
-                count += desk.publish(first + number, texts[number], at, matched)
+        count = sum(self._give(first + number, at, texts[number], ids) for number, ids in enumerate(found) if ids)
         self.position = first + len(events)
         self._metrics.dispatched += len(events)
         self._metrics.matched += count
@@ -121,6 +121,23 @@ class Dispatcher:
             self.forget_ended()
         self.perform()
         self._changed()
+
+    def _give(self, position: int, at: datetime, text: bytes, ids: list[str]) -> int:
+        """Give an event to the subscriptions that it matched; how many notifications that are."""
+        standings = self.desk.standings
+        faults: Faults = []
+        try:
+            matched = [standings[serial] for id in ids if (serial := int(id)) in standings]
+            count = self.desk.publish(position, text, at, matched, faults)
+        except Exception:  # noqa: BLE001  # one event's fault must not become everybody's
+            self.faults += 1
+            _log.exception("the event at position %d could not be dispatched", position)
+            return 0
+        for standing, error in faults:
+            self.faults += 1
+            whose = (position, standing.id, standing.user.name)
+            _log.error("the event at %d could not be given to subscription %r of user %r", *whose, exc_info=error)
+        return count
 
     def _matched(self, first: int, events: Sequence[Event]) -> list[list[str]]:
         try:
@@ -132,6 +149,7 @@ class Dispatcher:
             try:
                 found.append(self.matcher.match(event))
             except Exception:  # noqa: BLE001  # see above
+                self.faults += 1
                 _log.exception("the event at position %d cannot be matched", first + number)
                 found.append([])
         return found
@@ -189,15 +207,15 @@ class Dispatcher:
         text = self._text
         if text is None or text[0] is not note.at:
             text = self._text = note.at, format_time(note.at)
-        event = self._renamed(note) if self.matcher.renaming else note.event
-        return Notified(note.nid, note.sub_id, event, text[1], queued)
+        event, why = self._told(note) if self.matcher.telling else (note.event, b"")
+        return Notified(note.nid, note.sub_id, event, text[1], queued, why=why)
 
-    def _renamed(self, note: Note) -> bytes:
-        """The event under the names of the subscription, if that wants it and is still there."""
+    def _told(self, note: Note) -> Told:
+        """The event as the subscription wants it, if that is still there."""
         standing = note.box.user.ordinals.get(note.nid & (1 << ORDINAL_BITS) - 1)
         if standing is None or not standing.since <= note.nid >> ORDINAL_BITS < standing.until:
-            return note.event  # its ordinal may have passed to another one
-        return self.matcher.renamed_text(note.event, str(standing.serial))
+            return Told(note.event)  # its ordinal may have passed to another one
+        return self.matcher.told(note.event, str(standing.serial))
 
 
 def _message(notice: Notice) -> Gap | SubCancelled:

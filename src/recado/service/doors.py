@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -18,13 +21,14 @@ from recado.service.engine import Engine
 from recado.service.engine_views import Held
 from recado.service.http.identity import Identity
 from recado.service.http.polls import Polls
-from recado.service.http.problems import TooManyError
+from recado.service.http.problems import TooManyError, UnauthenticatedError
 from recado.service.http.rates import Rates
 from recado.service.permissions import Busy, Denied, Principal
 from recado.service.records import prepare
 from recado.service.tokens import Tokens
 from recado.service.webhooks.letters import Letters
 from recado.service.webhooks.worker import Webhooks
+from recado.store.log import Damage
 
 LETTERS = "dead-letters.sqlite"
 
@@ -44,6 +48,7 @@ class Doors:
         self.webhooks = Webhooks(engine, self.letters)
         self.connections = 0
         self._by_user: Counter[str] = Counter()
+        self._replays: Counter[str] = Counter()
         self.draining = False
 
     @staticmethod
@@ -57,6 +62,45 @@ class Doors:
         if webhook is not None and not self.config.webhooks.enabled:
             raise Denied("$.webhook: this service calls no webhooks")
         return await self.engine.subscribe(who, record, device)
+
+    async def replay(
+        self,
+        who: Principal,
+        record: bytes,
+        *,
+        position: int | None,
+        since: datetime | None,
+        limit: int | None,
+        damage: dict[str, None],
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
+        """Stored events through a filter, as long as the caller may have them; ``damage`` gets what is missing."""
+
+        def missing(one: Damage) -> None:
+            damage[str(one)] = None
+
+        found = self.engine.replay(who, record, position=position, since=since, limit=limit, on_damage=missing)
+        with self._replaying(who):
+            async with aclosing(found):
+                async for event in found:
+                    if self.tokens.current(who) != who:
+                        raise UnauthenticatedError("the token was revoked, or its rights changed, in the meantime")
+                    yield event
+
+    @contextmanager
+    def _replaying(self, who: Principal) -> Iterator[None]:
+        """A replay reads files for as long as its caller takes its events, so there are few at the same time."""
+        mine, most = self.config.limits.replays_per_user, self.config.limits.replays_in_all
+        if self._replays[who.user] >= mine:
+            raise TooManyError(f"user {who.user!r} has {mine:,} replays under way, which is the limit; let one end", 5)
+        if self._replays.total() >= most:
+            raise Busy(f"{most:,} replays are under way, which is the limit; try again in a moment")
+        self._replays[who.user] += 1
+        try:
+            yield
+        finally:
+            self._replays[who.user] -= 1
+            if not self._replays[who.user]:
+                del self._replays[who.user]
 
     async def close(self) -> None:
         """Let go of what is no connection: polls and webhooks."""

@@ -15,11 +15,11 @@ needs.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
+from recado.delivery.desk import ORDINAL_BITS
 from recado.delivery.mailbox import WAITING
 from recado.delivery.sessions import User
 from recado.delivery.standing import Standing
@@ -47,7 +47,7 @@ class Engine(EngineCore):
         wanted = read_wanted(record, check_device(device), now, self.config.subscriptions)
         authorise(who, "subscribe", type=wanted.subscription.type)
         if wanted.subscription.semantic is not None or self.config.semantics.always:
-            await asyncio.to_thread(self.matcher.check, wanted.subscription)
+            await self.ahead.run(who.user, self.matcher.checking(wanted.subscription))
         self.keeper.check()
         owner = self.desk.users.get(who.user)
         before = owner.standings.get(wanted.subscription.id) if owner else None
@@ -77,12 +77,20 @@ class Engine(EngineCore):
         standing = self._standing(who, sub_id)
         authorise(who, "subscribe", type=str(standing.record.get("type") or ""))
         until = expiry(expires_at, ttl, now, self.config.subscriptions)
+        if standing.record.get("semantic") is not None or self.config.semantics.always:
+            await self._check_renewal(who, standing)
+            standing = self._standing(who, sub_id)  # as it is now
         self.keeper.check()
         renewed = self.desk.renew(standing, until, position=self.dispatcher.end, now=now)
         if renewed is not standing:
             upkeep.match_from_now(self, renewed, upkeep.subscription_of(renewed))
         await self._kept(renewed if renewed is not standing else None)
         return held(renewed)
+
+    async def _check_renewal(self, who: Principal, standing: Standing) -> None:
+        """One by meaning that begins anew needs what a new one needs; one that goes on needs nothing."""
+        if not standing.active or standing.expires_at <= self.clock():
+            await self.ahead.run(who.user, self.matcher.checking(upkeep.subscription_of(standing)))
 
     async def _kept(self, new: Standing | None, *, replaces: bool = False) -> None:
         """Wait for the store; a subscription that could not be stored is taken back, for nobody was told of it.
@@ -102,10 +110,10 @@ class Engine(EngineCore):
             self.watch(new, active=True)
 
     async def cancel(self, who: Principal, sub_id: str) -> None:
-        """End a subscription. What it has in mailboxes stays there."""
+        """End a subscription. It gets what was accepted before, and what it has in mailboxes stays there."""
         await self.when_loaded()
         standing = self._standing(who, sub_id)
-        self.desk.cancel(standing, position=self.dispatcher.position, now=self.clock())
+        self.desk.cancel(standing, position=self.dispatcher.end, now=self.clock())
         self.dispatcher.forget_ended()
         self.metrics.cancelled += 1
         await self.keeper.kept()
@@ -137,23 +145,50 @@ class Engine(EngineCore):
 
     # -- legs ----------------------------------------------------------------------------------------------------------
 
-    def attach(self, who: Principal, device: str, leg: Leg, seen: int | None = None) -> Welcome:
-        """The leg connects the device; notices and the mailbox follow as soon as they are loaded."""
+    def attach(self, who: Principal, device: str, leg: Leg, seen: int | None = None, log: str | None = None) -> Welcome:
+        """The leg connects the device; notices and the mailbox follow as soon as they are loaded.
+
+        ``seen`` counts positions of ``log``; of another log than ours it says nothing.
+        """
+        if log and log != self.log.identity:
+            seen = None
         if self.draining:
             raise Busy("the service is stopping; try again in a moment")
         authorise(who, "read", user=who.user)
-        link = self.desk.attach(who.user, check_device(device), leg, window=leg.window, now=self.clock(), seen=seen)
+        new = self.config.mailbox.per_device and self._is_new(who.user, check_device(device))
+        end = self.dispatcher.end << ORDINAL_BITS
+        link = self.desk.attach(
+            who.user, check_device(device), leg, window=leg.window, now=self.clock(), seen=seen, end=end
+        )
         user: User = link.user
+        if link.seen >= end:
+            _log.warning(
+                "device %r of user %r has seen position %d, but the log ends at %d, so it is an older copy; "
+                "what the device says it has seen is not relied on",
+                *(device, who.user, link.seen >> ORDINAL_BITS, self.dispatcher.end),
+            )
         waiting = sum(box.length for name, box in user.boxes.items() if name in ("", device))
         welcome = Welcome(
-            who.user, device, leg.window, waiting, tuple(other for other in user.links if other != device)
+            *(who.user, device, leg.window, waiting),
+            *(tuple(other for other in user.links if other != device), self.log.identity, self.dispatcher.end),
         )
+        if new:
+            self.introduce()
         self._loop.call_soon(self.settle)  # so that the caller can say WELCOME first
         return welcome
 
+    def _is_new(self, user: str, device: str) -> bool:
+        """Has nobody heard of this device? It can be promised a mailbox only if the state can be read and written."""
+        self._need_loaded()
+        known = self.desk.users.get(user)
+        if known is not None and device in known.devices:
+            return False
+        self.keeper.check()
+        return True
+
     def attach_alone(self, user: str, device: str, leg: Leg) -> None:
         """The leg delivers what is for this device, and connects nobody: a webhook."""
-        self.desk.attach_alone(user, check_device(device), leg, window=leg.window, now=self.clock())
+        self.desk.attach_alone(user, device, leg, window=leg.window, now=self.clock())
         self._loop.call_soon(self.settle)
 
     def acked(self, leg: Leg, upto: int) -> None:
@@ -162,6 +197,15 @@ class Engine(EngineCore):
 
     def acked_one(self, leg: Leg, nid: int) -> None:
         self._acknowledged(self.desk.acked_one(leg, nid))
+
+    def acked_apart(self, leg: Leg, nids: Collection[int]) -> None:
+        """The leg has got these, but not all that came before them."""
+        self._acknowledged(self.desk.acked_apart(leg, nids))
+
+    def widen(self, leg: Leg, window: int) -> None:
+        """The leg takes so many unacknowledged notifications from now on."""
+        self.desk.widen(leg, window)
+        self.settle()
 
     def _acknowledged(self, count: int) -> None:
         self.metrics.acknowledged += count

@@ -9,33 +9,39 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from recado.delivery.desk import Desk
 from recado.delivery.standing import Standing
 from recado.errors import RecadoError
+from recado.model.codec import write_flat
 from recado.model.event import Event
 from recado.service import engine_upkeep as upkeep
-from recado.service.config import Config
+from recado.service.config import Config, Semantics
 from recado.service.dispatch import Dispatcher
 from recado.service.engine_keeper import Keeper
 from recado.service.engine_recovery import Recovery
-from recado.service.engine_replay import replayed
+from recado.service.engine_replay import replayed, sieve_of
 from recado.service.engine_views import Held, held
 from recado.service.intake import Done, Intake
 from recado.service.matching import Matcher
+from recado.service.matching_ahead import Ahead
+from recado.service.matching_config import read_understanding
 from recado.service.metrics import Metrics
 from recado.service.permissions import Busy, Principal, authorise
 from recado.store.log import EventLog, LogReader
+from recado.store.log.errors import OnDamage
 from recado.store.log.writer import wall_clock
 from recado.store.state import StateStore
 
 Clock = Callable[[], datetime]
 MANY = 10_000
+REPLAY_THREADS = 4
 SWITCH_SECONDS = 0.0005
 """How long a busy loop may keep the log's thread from going on after each step: that is what an fsync waits for."""
 _log = logging.getLogger("recado.service")
@@ -76,13 +82,21 @@ class EngineCore:
             commit_events=config.log.commit_events,
             waiting_bytes=config.log.waiting_bytes,
             stored=self.dispatcher.stored,
-            throttled=self.dispatcher.throttled,
+            throttled=lambda: bool(self._introducing) or self.dispatcher.throttled(),
+        )
+        self.ahead = Ahead(
+            loop,
+            share=config.semantics.share,
+            user_bytes=config.semantics.waiting_bytes,
+            all_bytes=config.log.waiting_bytes,
         )
         self.reader = LogReader(log.path)
         self._recovery = Recovery(config, store, self.dispatcher, self.keeper)
         self._loaded = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._introducing: set[asyncio.Task[None]] = set()
         self.background = ThreadPoolExecutor(1, "recado-upkeep")
+        self.replaying = ThreadPoolExecutor(REPLAY_THREADS, "recado-replay")
         self.watchers: list[Callable[[Held, bool], None]] = []
         self.ready = self.draining = False
         self.trouble = ""
@@ -91,6 +105,8 @@ class EngineCore:
     async def open(cls, config: Config, *, clock: Clock = wall_clock) -> Self:
         """Open the files in the configured folder; loading goes on in the background."""
         sys.setswitchinterval(SWITCH_SECONDS)
+        if config.semantics != Semantics():
+            await asyncio.to_thread(read_understanding, config)
         folder = Path(config.data)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         log = await asyncio.to_thread(EventLog.open, folder / "log", upkeep.log_settings(config), clock)
@@ -152,6 +168,7 @@ class EngineCore:
         if self.draining:
             return
         self.draining, self.ready = True, False
+        await self.ahead.close()
         while not self.intake.idle or self.dispatcher.backlog:
             await asyncio.sleep(0.005)
         await asyncio.wait(self._tasks[:1])  # what is being loaded is loaded: a thread cannot be stopped
@@ -190,10 +207,27 @@ class EngineCore:
                 raise Busy("the service is stopping; try again in a moment")
             for event in events:
                 authorise(who, "publish", type=event.type)
-            self.intake.put(who.user, events, done)
+            if self.ahead.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
+                self._publish_later(who, events, done)
+            else:
+                self.intake.put(who.user, events, done)
         except RecadoError as error:
             self.metrics.by["refused"][type(error).__name__.lower()] += len(events)
             done(error)
+
+    def _publish_later(self, who: Principal, events: Sequence[Event], done: Done) -> None:
+        """Events with new names, and those of the same user after them; see ``recado.service.matching_ahead``."""
+
+        def then() -> None:
+            try:
+                if not self.ready:
+                    raise Busy("the service is stopping; try again in a moment")
+                self.intake.put(who.user, events, done)
+            except RecadoError as error:
+                done(error)
+
+        self.ahead.put(who.user, sum(len(write_flat(event)) for event in events), self.matcher.preparing(events), then)
+        self.metrics.held_back += len(events)
 
     def replay(
         self,
@@ -203,9 +237,23 @@ class EngineCore:
         position: int | None = None,
         since: datetime | None = None,
         limit: int | None = None,
-    ) -> AsyncIterator[tuple[int, bytes]]:
-        """Stored events through a filter: position and JSON of each, oldest first."""
-        return replayed(self.reader, who, record, position=position, since=since, limit=limit)
+        on_damage: OnDamage = lambda _: None,
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
+        """Stored events through a filter: position and JSON of each, oldest first.
+
+        ``on_damage`` hears of the positions that cannot be read, in another thread and perhaps more than once.
+        """
+        return replayed(
+            self.reader,
+            self.replaying,
+            partial(sieve_of, self),
+            who,
+            record,
+            position=position,
+            since=since,
+            limit=limit,
+            on_damage=on_damage,
+        )
 
     # -- what has happened ---------------------------------------------------------------------------------------------
 
@@ -227,6 +275,20 @@ class EngineCore:
         if self.desk.effects or self.desk.dropped:
             self.dispatcher.perform()
         self._changed()
+
+    def introduce(self) -> None:
+        """A new device has a mailbox of its own. Nothing is accepted before that is on stable storage: else a crash
+        would leave the device out when that is dispatched again.
+        """
+        task = asyncio.create_task(self.keeper.kept())
+        self._introducing.add(task)
+        task.add_done_callback(self._introduced)
+
+    def _introduced(self, task: asyncio.Task[None]) -> None:
+        self._introducing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a new device would be forgotten in a crash now: %s", error)
+        self.intake.resume()
 
     def _drained(self) -> None:
         self.intake.resume()

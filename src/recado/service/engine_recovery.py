@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterator
-from datetime import UTC
+from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any
 
@@ -21,6 +23,7 @@ from recado.delivery.sessions import Device
 from recado.delivery.standing import Standing
 from recado.errors import RecadoError
 from recado.model.codec import read_event
+from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.service.config import Config
 from recado.service.dispatch import Dispatcher
@@ -29,7 +32,7 @@ from recado.service.engine_rows import instant, note_of, notice_of, standing_of
 from recado.service.matching import make_matcher
 from recado.store.log import Damage, LogReader
 from recado.store.log.where import TRUSTED
-from recado.store.state import Loaded, StateStore
+from recado.store.state import POSITION_BITS, Loaded, StateStore
 
 SLICE = 2_000
 _log = logging.getLogger("recado.service")
@@ -51,14 +54,32 @@ class Recovery:
             await asyncio.sleep(0)
         await self._fill(loaded)
         self.note(loaded.damage)
-        end = self._dispatcher.end
-        start = end if loaded.dispatched is None else loaded.dispatched
+        self._dispatcher.position = self._start(loaded, first)
+        await self._catch_up(reader)
+
+    def _start(self, loaded: Loaded, first: int) -> int:
+        """The position from which on events are dispatched again."""
+        end, start = self._dispatcher.end, loaded.dispatched
+        if start is None:
+            return self._safe_start(loaded, first)
         if start > end:
             self.note([f"the state is ahead of the log, which ends at position {end:,}; the log is an older copy"])
         elif start < first:
             self.note([f"events {start:,} to {first - 1:,} left the log before they were dispatched"])
-        self._dispatcher.position = min(max(start, first), end)
-        await self._catch_up(reader)
+        return min(max(start, first), end)
+
+    def _safe_start(self, loaded: Loaded, first: int) -> int:
+        """Nobody knows what was dispatched. Mail is kept together with that, so everything up to the newest mail was;
+        and no subscription wants what was stored before it. In between, some comes again, with the nids that it had.
+        """
+        end = self._dispatcher.end
+        if not loaded.subscriptions:
+            return end
+        newest = loaded.mail[-1].nid >> POSITION_BITS if loaded.mail else -1
+        start = min(max(min(row.since for row in loaded.subscriptions), newest + 1, first), end)
+        text = f"it is not known which events were dispatched; those from position {start:,} on are dispatched again"
+        self.note([f"{text}, and notifications that came before have the same nids"])
+        return start
 
     def note(self, damage: list[str]) -> None:
         for text in damage:
@@ -92,7 +113,8 @@ class Recovery:
         for row in loaded.devices:
             user = desk.user(row.user)
             user.was_connected |= row.connected
-            user.devices.setdefault(row.device, Device(row.device, instant(row.seen_at)))
+            device = user.devices.setdefault(row.device, Device(row.device, instant(row.seen_at)))
+            device.beyond = max(device.beyond, row.beyond)
         boxes = {row.number: desk.box(desk.user(row.user), row.device) for row in loaded.boxes}
         for number, box in boxes.items():
             box.number = number
@@ -100,7 +122,7 @@ class Recovery:
         for part in _sliced(loaded.mail):
             for mail in part:
                 box = boxes[mail.box]
-                box.append(note_of(mail, loaded.held[mail.nid >> 20], box))
+                box.append(note_of(mail, loaded.held[mail.nid >> POSITION_BITS], box))
             await asyncio.sleep(0)
         for notice in loaded.notices:
             user = desk.user(notice.user)
@@ -116,6 +138,7 @@ class Recovery:
             end = dispatcher.end  # it may grow meanwhile
             batches = reader.read(dispatcher.position, end, batch_rows=512, on_damage=self._damaged)
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                await asyncio.to_thread(self._prepare, batch)
                 self._dispatch(batch)
                 await asyncio.sleep(0)
             dispatcher.position = end  # also where the last ones could not be read
@@ -125,18 +148,31 @@ class Recovery:
     def _damaged(self, damage: Damage) -> None:
         self.note([f"the event log: {damage}"])
 
+    def _prepare(self, batch: pa.RecordBatch) -> None:
+        """In a thread: ask measures what matching will need. Events that cannot be read are told of elsewhere."""
+        with suppress(Exception):
+            events = [read_event(text, limits=TRUSTED) for text in batch.column("event").to_pylist()]
+            if not self._dispatcher.matcher.prepared(events):
+                deque(self._dispatcher.matcher.preparing(events), 0)
+
     def _dispatch(self, batch: pa.RecordBatch) -> None:
         columns = [batch.column(name).to_pylist() for name in ("position", "accepted_at", "event")]
-        rows: Iterator[Any] = zip(*columns, strict=True)
+        rows = [read for row in zip(*columns, strict=True) if (read := self._read_row(*row)) is not None]
         for (at, _), group in groupby(enumerate(rows), key=lambda pair: (pair[1][1], pair[1][0] - pair[0])):
-            some = [row for _, row in group]
+            positions, _, events, texts = zip(*(row for _, row in group), strict=True)
             try:
-                texts = [text.encode() for _, _, text in some]
-                events = [read_event(text, limits=TRUSTED) for text in texts]
-                self._dispatcher.dispatch(some[0][0], at.astimezone(UTC), events, texts)
+                self._dispatcher.dispatch(positions[0], at, events, texts)
             except Exception as error:  # noqa: BLE001  # a service that never starts would help nobody
                 _log.debug("what stopped the dispatch", exc_info=True)
-                self.note([f"events {some[0][0]:,} to {some[-1][0]:,} could not be dispatched: {error}"])
+                self.note([f"events {positions[0]:,} to {positions[-1]:,} could not be dispatched: {error}"])
+
+    def _read_row(self, position: int, at: datetime, event: str) -> tuple[int, datetime, Event, bytes] | None:
+        text = event.encode()
+        try:
+            return position, at.astimezone(UTC), read_event(text, limits=TRUSTED), text
+        except RecadoError as error:
+            self.note([f"the event at position {position:,} cannot be read: {error}"])
+            return None
 
 
 def _sliced(items: list[Any]) -> Iterator[list[Any]]:

@@ -23,6 +23,7 @@ from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
 from recado.service.config import Subscriptions
 from recado.service.engine_views import ALL, THIS_DEVICE
+from recado.service.permissions import WEBHOOK_DEVICES
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _NOT_KEPT = ("id", "ttl", "expires_at", "scope")
@@ -71,7 +72,7 @@ def read_filter(raw: bytes) -> Subscription:
 
 def webhook_device(id: str) -> str:
     """The device that stands for the webhook of a subscription."""
-    return f"webhook.{blake2b(id.encode(), digest_size=8).hexdigest()}"
+    return f"{WEBHOOK_DEVICES}{blake2b(id.encode(), digest_size=8).hexdigest()}"
 
 
 def expiry(expires_at: datetime | None, ttl: Any, now: datetime, settings: Subscriptions) -> datetime:

@@ -101,6 +101,7 @@ def notice_row(user: User, notice: Notice) -> NoticeRow:
         notice.sub_ids,
         notice.count,
         notice.nids.tobytes(),
+        _count(notice.at),
     )
 
 
@@ -108,8 +109,9 @@ def notice_of(row: NoticeRow) -> Notice:
     notice = Notice(row.id, row.device, row.reason, row.after, row.sub_ids)
     notice.count, notice.nids = row.count, array("q", row.nids)
     notice.open = False
+    notice.at = None if row.at is None else instant(row.at)
     return notice
 
 
 def device_row(name: str, device: Device) -> DeviceRow:
-    return DeviceRow(name, device.id, microseconds(device.seen_at), device.link is not None)
+    return DeviceRow(name, device.id, microseconds(device.seen_at), device.link is not None, device.beyond)

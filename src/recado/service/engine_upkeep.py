@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 UPKEEP_SECONDS = 1.0
 EXPIRE_EVERY = 30
+SAVE_EVERY = 600
+RETRY_EVERY = 30
 REMEMBERED = 4_096
 _log = logging.getLogger("recado.service")
 
@@ -81,9 +83,23 @@ async def keep_up(engine: EngineCore) -> None:
             await loop.run_in_executor(engine.background, _tend_log, engine, turn % EXPIRE_EVERY == 0)
         except Exception as error:  # noqa: BLE001  # whatever it is, the next turn may succeed
             _log.error("the log's upkeep failed and is tried again: %s", error)
+        if engine.loaded:
+            await _tend_meaning(engine, turn)
         if engine.loaded and loop.time() - swept >= engine.config.subscriptions.sweep_seconds:
             swept = loop.time()
-            sweep(engine)
+            await sweep(engine)
+
+
+async def _tend_meaning(engine: EngineCore, turn: int) -> None:
+    """Keep similarities, and put subscriptions back that could not be used."""
+    run, matcher = asyncio.get_running_loop().run_in_executor, engine.matcher
+    try:
+        if turn % SAVE_EVERY == 0:
+            await run(engine.background, matcher.save_cache)
+        if matcher.trouble and turn % RETRY_EVERY == 0:
+            matcher.put_back(await run(engine.background, matcher.usable_again))
+    except Exception as error:  # noqa: BLE001  # see above
+        _log.error("the upkeep of similarities failed and is tried again: %s", error)
 
 
 def _tend_log(engine: EngineCore, expire: bool) -> None:
@@ -95,11 +111,13 @@ def _tend_log(engine: EngineCore, expire: bool) -> None:
         engine.log.expire(age, settings.retain_bytes or None)
 
 
-def sweep(engine: EngineCore) -> None:
-    """Everything that lazy checks have not met."""
+async def sweep(engine: EngineCore) -> None:
+    """Everything that lazy checks have not met, in many turns of the loop."""
     age = timedelta(seconds=engine.config.sessions.leg_ttl_seconds)
-    engine.desk.sweep(engine.dispatcher.end, engine.clock(), age)
-    engine.dispatcher.forget_ended()
+    for _ in engine.desk.sweeping(engine.dispatcher.end, engine.clock(), age):
+        engine.dispatcher.forget_ended()
+        engine.settle()
+        await asyncio.sleep(0)
     engine.settle()
 
 
@@ -131,7 +149,8 @@ def _copy(engine: EngineCore, target: Path) -> None:
 
 def status_of(engine: EngineCore) -> dict[str, Any]:
     desk = engine.desk
-    trouble = [text for text in (engine.trouble, engine.intake.trouble, engine.keeper.trouble) if text]
+    meaning = engine.matcher.trouble if engine.loaded else ""
+    trouble = [text for text in (engine.trouble, engine.intake.trouble, engine.keeper.trouble, meaning) if text]
     return {
         "ready": engine.ready,
         "loaded": engine.loaded,
@@ -141,8 +160,9 @@ def status_of(engine: EngineCore) -> dict[str, Any]:
         "subscriptions": desk.active,
         "users": len(desk.users),
         "sessions": len(desk.links),
-        "waiting": sum(box.length for user in desk.users.values() for box in user.boxes.values()),
-        "waiting_bytes": sum(box.bytes for user in desk.users.values() for box in user.boxes.values()),
+        "waiting": desk.waiting.length,
+        "waiting_bytes": desk.waiting.bytes,
+        "faults": engine.dispatcher.faults,
         "damage": list(engine.damage),
         "trouble": trouble,
     }
@@ -159,7 +179,10 @@ async def close_files(engine: EngineCore) -> None:
 
 
 def _close(engine: EngineCore) -> None:
+    if engine.loaded:
+        engine.matcher.save_cache()
     engine.background.shutdown()
+    engine.replaying.shutdown(cancel_futures=True)
     engine.intake.close()
     engine.keeper.close()
     engine.log.close()

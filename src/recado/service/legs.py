@@ -15,29 +15,36 @@ import msgspec
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
 
 _encode = msgspec.json.Encoder().encode
+REVOKED = "revoked"
+"""Why a leg is closed whose token is gone."""
 
 
 class Notified:
     """A notification on its way: the same encoded event serves everyone who gets it."""
 
-    __slots__ = ("event", "generated_at", "nid", "queued", "sub_id")
+    __slots__ = ("event", "generated_at", "nid", "queued", "sub_id", "why")
 
-    def __init__(self, nid: int, sub_id: str, event: bytes, generated_at: str, queued: bool) -> None:
+    def __init__(
+        self, nid: int, sub_id: str, event: bytes, generated_at: str, queued: bool, *, why: bytes = b""
+    ) -> None:
         self.nid = nid
         self.sub_id = sub_id
         self.event = event  # JSON, in the flat form
         self.generated_at = generated_at
         self.queued = queued
+        self.why = why  # JSON, or nothing
 
     def message(self) -> bytes:
         """The NOTIFY as JSON, put together from its parts: the event was encoded once for all."""
-        queued = b',"queued":true' if self.queued else b""
+        more = b',"queued":true' if self.queued else b""
+        if self.why:
+            more += b',"why":' + self.why
         return b'{"type":"NOTIFY","nid":%d,"sub_id":%b,"event":%b,"generated_at":"%b"%b}' % (
             self.nid,
             _encode(self.sub_id),
             self.event,
             self.generated_at.encode(),
-            queued,
+            more,
         )
 
 

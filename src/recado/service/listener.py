@@ -21,6 +21,7 @@ from recado.service.websocket.connection import Connection
 
 _BACKLOG = 2_048
 _LAST_PORT = 65_535
+_LAST_WORD_SECONDS = 1.0
 
 
 class ListenError(ConfigError):
@@ -63,6 +64,11 @@ class Listener:
         self._state.default_headers = [(b"date", formatdate(time(), usegmt=True).encode())]
         self._clock = asyncio.get_running_loop().call_later(1, self._tick)
 
+    def recheck(self) -> None:
+        """The tokens were read again: sessions of those that are gone end."""
+        for connection in list(self._sockets):
+            connection.recheck()
+
     async def drain(self, seconds: float) -> None:
         """Accept nothing more, end what is under way, tell the sessions; after ``seconds`` cut off the rest."""
         if self._server is not None:
@@ -74,8 +80,10 @@ class Listener:
         deadline = asyncio.get_running_loop().time() + seconds
         while (self._sockets or self._state.tasks) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)
-        for task in list(self._state.tasks):
-            task.cancel()
+        if unfinished := list(self._state.tasks):
+            for task in unfinished:
+                task.cancel()
+            await asyncio.wait(unfinished, timeout=_LAST_WORD_SECONDS)
         for left in [*self._sockets, *self._state.connections]:
             cast(Connection | HttpConnection, left).cut()
         if self._clock is not None:

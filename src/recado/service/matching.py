@@ -6,12 +6,22 @@ because the machine code of the index takes longer to load than everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.service.config import Config
+
+Apart = Callable[[Sequence[bytes]], Iterator[tuple[int, bytes] | None]]
+"""From texts of events to the numbers of those that match and what is sent of them; None is a step without result."""
+
+
+class Told(NamedTuple):
+    """The text of an event, and why it matched; nothing if its owner does not ask for that."""
+
+    event: bytes
+    why: bytes = b""
 
 
 class Matcher(Protocol):
@@ -26,6 +36,10 @@ class Matcher(Protocol):
         """
         ...
 
+    def checking(self, subscription: Subscription) -> Iterator[None]:
+        """The same in steps, and what else is better done before the subscription is added."""
+        ...
+
     def add(self, subscription: Subscription) -> None: ...
 
     def add_many(self, subscriptions: Iterable[Subscription]) -> int: ...
@@ -38,12 +52,41 @@ class Matcher(Protocol):
         """The same for each of many events."""
         ...
 
-    @property
-    def renaming(self) -> bool:
-        """Does any subscription want its own names on what it is sent?"""
+    def prepared(self, events: Sequence[Event]) -> bool:
+        """Is all known that matching these events takes? Else ``preparing`` finds it out."""
         ...
 
-    def renamed_text(self, event: bytes, id: str) -> bytes:
+    def preparing(self, events: Sequence[Event]) -> Iterator[None]:
+        """In steps, in a thread, while other events are matched."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with stored subscriptions, in a sentence; else nothing."""
+        ...
+
+    def usable_again(self) -> list[Subscription]:
+        """Of the stored subscriptions that could not be used those that can be; in a thread."""
+        ...
+
+    def put_back(self, subscriptions: Iterable[Subscription]) -> None:
+        """Use them."""
+        ...
+
+    def apart(self, subscription: Subscription) -> Apart:
+        """What a subscription would be sent; in a thread, which need not be that of this matcher."""
+        ...
+
+    def save_cache(self) -> None:
+        """Keep over restarts what took time to find out; in a thread."""
+        ...
+
+    @property
+    def telling(self) -> bool:
+        """Does any subscription want more than the event as it came?"""
+        ...
+
+    def told(self, text: bytes, id: str) -> Told:
         """The event as a subscription wants it."""
         ...
 

@@ -1,22 +1,24 @@
 """The service's matcher: by content, and for subscriptions that want it by meaning (the semantics document).
 
 Knowledge of words comes from what is installed, from the configured file of overrides and from what people decided
-about uncertain pairs; a cache of similarities that ``recado pipeline align`` made saves the first events the work. All
-of it is loaded with the first semantic subscription; what cannot be loaded refuses that subscription with a sentence
-that says why, and exact matching goes on. A stored subscription that has become unusable so is left out at the start
-and told in the log; it comes back when the service starts with what it needs.
+about uncertain pairs. All of it is loaded with the first semantic subscription; what cannot be loaded refuses that
+subscription with a sentence that says why, and exact matching goes on. A stored subscription that has become unusable
+so is left out at the start, told in the log and in the status, and put back when what it needs is there again.
+
+Similarities that were worked out are kept in the data folder over restarts, and a file that ``recado pipeline align``
+made is read, too. Neither changes a result, only the time it takes; a file that is damaged, or was made by other
+knowledge, is not used.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from recado.errors import RecadoError
+from recado.errors import RecadoError, SubscriptionError
 from recado.matching.batch import match_events
 from recado.matching.index import Index
 from recado.model.codec import read_event, write_flat
@@ -25,28 +27,39 @@ from recado.model.filter import Compare
 from recado.model.subscription import Subscription
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
-from recado.semantics.matcher import BATCH_FROM, SemanticMatcher
-from recado.semantics.overrides import Overrides
-from recado.semantics.review import ReviewList
-from recado.semantics.settings import SemanticSettings, read_settings
-from recado.service.config import Config, ConfigError
+from recado.semantics.match import attribute_names
+from recado.semantics.matcher import BATCH_FROM
+from recado.semantics.matcher_ahead import PreparedMatcher
+from recado.semantics.overrides import Given
+from recado.semantics.review import Open, ReviewList
+from recado.semantics.rewriting import renamed
+from recado.service.config import Config
+from recado.service.matching import Apart, Told
+from recado.service.matching_config import read_understanding
 from recado.store.log.where import TRUSTED
 
+CACHE_FILE = "similarities"
+CACHE_BYTES = 64 * 2**20
 _EVENT = Event("1", attributes={"x": 1})
 _log = logging.getLogger("recado.service")
 
 
-class ServiceMatcher(SemanticMatcher):
+class ServiceMatcher(PreparedMatcher):
     """Subscriptions come checked."""
 
     def __init__(self, config: Config) -> None:
-        overrides = Overrides.load(config.semantics.overrides) if config.semantics.overrides else None
-        super().__init__(
-            Semantics(overrides=overrides, decided=ReviewList.load().decided(), cache=SimilarityCache()),
-            default_settings(config),
-        )
-        self._cache_file = config.semantics.cache
+        default, overrides, frequencies = read_understanding(config)
+        decided, self._flaw = _decided()
+        cache = SimilarityCache()
+        super().__init__(Semantics(overrides=overrides, frequencies=frequencies, decided=decided, cache=cache), default)
+        self._uncertain = ReviewList() if config.semantics.note else None
         self._always = config.semantics.always
+        self._cache_file = Path(config.data) / CACHE_FILE
+        self._unread = [Path(config.semantics.cache)] if config.semantics.cache else []
+        self._unread += [self._cache_file] if self._cache_file.exists() else []
+        self._saved = 0
+        self._left_out: dict[str, Subscription] = {}
+        self._reasons = ""
 
     @staticmethod
     def warm() -> None:
@@ -57,36 +70,77 @@ class ServiceMatcher(SemanticMatcher):
         match_events(scratch, [_EVENT] * BATCH_FROM).ids(scratch)
         scratch.remove("1")
 
+    # -- subscriptions -------------------------------------------------------------------------------------------------
+
     def check(self, subscription: Subscription) -> None:
         """Load what the subscription needs. It may take seconds, the first time; any thread will do."""
         wanted = self._understood(subscription)
+        if wanted.semantic is not None and self._flaw:
+            raise SubscriptionError(f"$.semantic: cannot be used here: {self._flaw}")
         super().check(wanted)
-        if wanted.semantic is not None and self._cache_file:
-            file, self._cache_file = self._cache_file, ""
-            self._fill_cache(Path(file))
+        if wanted.semantic is not None:
+            self._read_caches()
 
-    def _fill_cache(self, file: Path) -> None:
-        knowing = self.semantics
-        count = knowing.cache.load(file, knowing.digest) if knowing.cache is not None else 0
-        if count:
-            _log.info("%s: %d similarities", file, count)
-        else:
-            _log.warning("%s: no similarities that were made by the knowledge this service has; it goes on", file)
+    def checking(self, subscription: Subscription) -> Iterator[None]:
+        """The same, and compare new names with those of events, so that the next events need not wait for it."""
+        self.check(subscription)
+        yield
+        yield from self.warming(self._understood(subscription))
 
     def add(self, subscription: Subscription, checked: bool = True) -> None:
+        self._left_out.pop(subscription.id, None)
         super().add(self._understood(subscription), checked)
 
     def add_many(self, subscriptions: Iterable[Subscription], checked: bool = True) -> int:
-        return super().add_many(self._usable(subscriptions), checked)
+        count = super().add_many(self._usable(subscriptions), checked)
+        if self.trouble:
+            _log.error("%s", self.trouble)
+        return count
+
+    def remove(self, id: str) -> bool:
+        return super().remove(id) or self._left_out.pop(id, None) is not None
+
+    # -- subscriptions that cannot be used -----------------------------------------------------------------------------
+
+    @property
+    def trouble(self) -> str:
+        """How many stored subscriptions are left out, and why."""
+        count = len(self._left_out)
+        return f"{count:,} stored subscriptions by meaning get nothing for now: {self._reasons}" if count else ""
 
     def _usable(self, subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
-        for subscription in subscriptions:
-            try:
-                self.check(subscription)
-            except RecadoError as error:
-                _log.error("a stored subscription gets nothing while this lasts: %s", error)
+        reasons: dict[str, None] = {}
+        for subscription, error in self._tried(subscriptions):
+            if error:
+                self._left_out[subscription.id] = subscription
+                reasons[error] = None
             else:
-                yield self._understood(subscription)
+                yield subscription
+        self._reasons = "; ".join(reasons)
+
+    def _tried(self, subscriptions: Iterable[Subscription]) -> Iterator[tuple[Subscription, str]]:
+        """Each, and what is wrong; settings that failed are not tried again for every subscription that has them."""
+        failed: dict[bytes, str] = {}
+        for subscription in map(self._understood, subscriptions):
+            kind = msgspec.json.encode(subscription.semantic, order="deterministic")
+            if kind not in failed:
+                try:
+                    self.check(subscription)
+                except RecadoError as error:
+                    failed[kind] = str(error)
+            yield subscription, failed.get(kind, "")
+
+    def usable_again(self) -> list[Subscription]:
+        """Of those that were left out the ones that can be put back now. Any thread will do."""
+        return [subscription for subscription, error in self._tried(list(self._left_out.values())) if not error]
+
+    def put_back(self, subscriptions: Iterable[Subscription]) -> None:
+        """Add those that are still wanted."""
+        back = [subscription for subscription in subscriptions if subscription.id in self._left_out]
+        for subscription in back:
+            self.add(subscription)
+        if back:
+            _log.info("%d stored subscriptions by meaning can be used again", len(back))
 
     def _understood(self, subscription: Subscription) -> Subscription:
         """With ``semantic`` where the service understands all names by meaning."""
@@ -94,21 +148,102 @@ class ServiceMatcher(SemanticMatcher):
             return msgspec.structs.replace(subscription, semantic={})
         return subscription
 
-    def renamed_text(self, event: bytes, id: str) -> bytes:
-        """The event with the names of a subscription, if it wants that."""
-        if not self.renames(id):
-            return event
-        return write_flat(self.renamed(read_event(event, limits=TRUSTED), id))
+    # -- what people should look at ------------------------------------------------------------------------------------
+
+    def preparing(self, events: Sequence[Event]) -> Iterator[None]:
+        for event in events:
+            is_new = self._uncertain is not None and self._shapes.known(event) is None
+            yield from super().preparing([event])
+            if is_new:
+                yield from self._noting(attribute_names(event))
+
+    def _noting(self, attributes: Sequence[str]) -> Iterator[None]:
+        """Remember the pairs of names that a slightly different threshold would have judged otherwise."""
+        assert self._uncertain is not None
+        with self._lock:
+            terms = list(self._vocabulary.terms)
+        for term in terms:
+            alignment = self.semantics.align(term.names, attributes, term.scope.settings)
+            self._uncertain.note(
+                Open(pair.constraint, pair.nearest, pair.similarity, alignment.measure, alignment.threshold)
+                for pair in alignment.uncertain(term.scope.settings.margin)
+                if pair.nearest is not None
+            )
+            yield
+
+    def _save_uncertain(self) -> None:
+        if self._uncertain is not None and (found := self._uncertain.open):
+            listed = ReviewList.load()  # where people may have decided meanwhile
+            listed.note(found)
+            listed.save()
+            self._uncertain = ReviewList()
+
+    # -- similarities that are kept ------------------------------------------------------------------------------------
+
+    def _read_caches(self) -> None:
+        cache = self.semantics.cache
+        assert cache is not None
+        while self._unread:
+            file = self._unread.pop()
+            try:
+                count = cache.load(file, self.semantics.digest)
+            except RecadoError:  # without a lexicon nobody can tell whose knowledge it is
+                count = 0
+            if count:
+                _log.info("%s: %d similarities", file, count)
+            else:
+                _log.warning("%s: is missing, damaged or made by other knowledge of words, and not used", file)
+
+    def save_cache(self) -> None:
+        """Keep the similarities and uncertain pairs that have come since, if any. Any thread will do."""
+        cache = self.semantics.cache
+        assert cache is not None
+        if not self._loaded or cache.misses == self._saved:
+            return
+        saved = cache.misses
+        try:
+            self._save_uncertain()
+            cache.save(self._cache_file, self.semantics.digest, CACHE_BYTES)
+        except RecadoError as error:
+            _log.error("similarities are not kept, and will be worked out again: %s", error)
+        else:
+            self._saved = saved
+
+    # -- what is sent --------------------------------------------------------------------------------------------------
+
+    @property
+    def telling(self) -> bool:
+        return bool(self._renaming or self._explaining)
+
+    def told(self, text: bytes, id: str) -> Told:
+        """The event with the names of a subscription, and why it matched, if it wants that."""
+        renames, explains = id in self._renaming, id in self._explaining
+        if not renames and not explains:
+            return Told(text)
+        event = read_event(text, limits=TRUSTED)
+        alignment = self.alignment(event, id)
+        sent = write_flat(renamed(event, alignment)) if renames else text
+        return Told(sent, msgspec.json.encode(alignment) if explains else b"")
+
+    def apart(self, subscription: Subscription) -> Apart:
+        """What a subscription would be sent of events, by the same knowledge, whatever else is subscribed to."""
+        alone = PreparedMatcher(self.semantics, self.default)
+        alone.add(self._understood(subscription), checked=True)
+
+        def found(texts: Sequence[bytes]) -> Iterator[tuple[int, bytes] | None]:
+            for number, text in enumerate(texts):
+                event = read_event(text, limits=TRUSTED)
+                for _ in alone.preparing([event]):
+                    yield None
+                if alone.match(event):
+                    yield number, write_flat(alone.renamed(event, subscription.id)) if alone.renaming else text
+
+        return found
 
 
-def default_settings(config: Config) -> SemanticSettings:
-    """What a subscription's ``semantic`` leaves open; a threshold of 0 is the measure's own."""
-    members: dict[str, Any] = {"measure": config.semantics.measure, "unmatched": config.semantics.unmatched}
-    if config.semantics.threshold:
-        members["threshold"] = config.semantics.threshold
+def _decided() -> tuple[list[Given], str]:
+    """What people decided about pairs; if that cannot be read, why."""
     try:
-        settings = read_settings(members, place="$.semantics")
+        return ReviewList.load().decided(), ""
     except RecadoError as error:
-        raise ConfigError(str(error)) from None
-    assert settings is not None  # there are members
-    return settings
+        return [], f"{error}, and start the service again"

@@ -47,6 +47,7 @@ class Histogram:
 COUNTS = {
     "published": "events stored and acknowledged",
     "published_bytes": "bytes of the events stored, as JSON",
+    "held_back": "events that waited until names or values not met before were compared",
     "commits": "commits of the event log",
     "dispatched": "events matched and given to the mailboxes",
     "matched": "notifications generated",
@@ -87,7 +88,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.published = self.published_bytes = self.commits = self.dispatched = 0
-        self.matched = self.notified = self.acknowledged = 0
+        self.held_back = self.matched = self.notified = self.acknowledged = 0
         self.subscribed = self.cancelled = self.expired = 0
         self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
         self.slow_consumers = self.failed_logins = 0

@@ -26,6 +26,8 @@ Action: TypeAlias = Literal["publish", "subscribe", "read", "manage", "administe
 EVERYTHING = ("*",)
 _USER = re.compile(r"[A-Za-z0-9._~:@+-]{1,256}", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+WEBHOOK_DEVICES = "webhook."
+"""How the names of devices begin that stand for webhooks; nobody else is called so."""
 
 
 class Denied(RecadoError):  # noqa: N818  # it says what happened
@@ -45,7 +47,7 @@ class Busy(RecadoError):  # noqa: N818  # it says what happened
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Patterns of event types have ``*`` and ``?``. ``name`` is that of the token, for logs."""
+    """Patterns of event types have ``*`` and ``?``. ``name`` is that of the token, for logs; ``token`` its hash."""
 
     user: str
     admin: bool = False
@@ -54,6 +56,7 @@ class Principal(msgspec.Struct, frozen=True):
     deny_publish: tuple[str, ...] = ()
     deny_subscribe: tuple[str, ...] = ()
     name: str = ""
+    token: str = ""
 
 
 def anonymous(access: Access, user: str) -> Principal:
@@ -128,6 +131,9 @@ def check_user(name: str) -> str:
 
 
 def check_device(name: str) -> str:
+    """The name itself; an error if nobody may call a device so."""
+    if name.startswith(WEBHOOK_DEVICES):
+        raise RecadoError(f"{name[:80]!r} cannot name a device: names with {WEBHOOK_DEVICES!r} stand for webhooks")
     if not _DEVICE.fullmatch(name):
         raise RecadoError(f"{name[:80]!r} cannot name a device; use up to 128 of the characters A-Z a-z 0-9 . _ -")
     return name

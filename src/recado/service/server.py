@@ -6,7 +6,8 @@
 
 Start: check the configuration, bind the port, open the data, then listen; whatever fails says so before anything is
 served. Anything but loopback needs tokens. Stop (drain): take no more connections, answer what was published, tell the
-sessions that the service drains, flush, close. SIGHUP reads the token file and the level of the log again.
+sessions that the service drains, flush, close. SIGHUP reads the token file and the level of the log again; what is open
+by a token that is gone ends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from recado.errors import RecadoError
@@ -104,15 +105,21 @@ class Server:
 
     def reload(self) -> None:
         """Tokens and the level of the log, anew; if that fails everything stays as it was."""
-        with suppress(RecadoError):
-            try:
-                self.doors.tokens.reload()
-                if self._reread is not None:
-                    configure_logs(self._reread().logging)
-            except RecadoError as error:
-                _log.error("the configuration could not be read again: %s", error)  # no traceback for a person
-                raise
-            _log.info("tokens and log level were read again", extra={"tokens": len(self.doors.tokens)})
+        try:
+            config = None if self._reread is None else self._reread()
+            self.doors.tokens.reload()
+        except RecadoError as error:
+            _log.error(
+                "nothing was changed, because it could not be read again: %s", error
+            )  # no traceback for a person
+            return
+        if config is not None:
+            configure_logs(config.logging)
+        self.doors.polls.recheck(self.doors.tokens)
+        self._listener.recheck()
+        if self._sip is not None:
+            self._sip.recheck()
+        _log.info("tokens and log level were read again", extra={"tokens": len(self.doors.tokens)})
 
     async def drain(self) -> None:
         """Stop accepting, finish, tell everybody."""
@@ -130,9 +137,14 @@ class Server:
 
 def open_tokens(config: Config) -> Tokens:
     """The tokens of the configuration; a listener beyond loopback without any is refused."""
-    path = token_path(config)
-    tokens = Tokens(path if config.access.tokens or path.exists() else None)
-    if not is_loopback(config.http.host):
+    tokens = Tokens(token_path(config), may_come_later=not config.access.tokens)
+    if is_loopback(config.http.host):
+        if len(tokens) and config.access.anonymous:
+            _log.warning(
+                "there are tokens, yet callers on loopback need none; set access.anonymous = false if a proxy or other "
+                "people on this machine reach the service"
+            )
+    else:
         if not len(tokens):
             raise ConfigError(
                 f"http.host {config.http.host!r} is not loopback, so callers need tokens, and there is none: "
@@ -147,6 +159,8 @@ def make_folder(path: Path) -> None:
     """The data folder, for its owner alone; one that is there stays as it is."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise RecadoError(f"the data folder {path} cannot be made: there is a file of that name") from None
     except OSError as error:
         raise RecadoError(f"the data folder {path} cannot be made: {error.strerror}") from None
 

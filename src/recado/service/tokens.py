@@ -42,8 +42,8 @@ class TokenLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     def principal(self) -> Principal:
         fields = msgspec.structs.asdict(self)
-        del fields["sha256"], fields["sip"]
-        return Principal(**fields)
+        del fields["sip"]
+        return Principal(token=fields.pop("sha256"), **fields)
 
 
 _decode = msgspec.json.Decoder(TokenLine).decode
@@ -59,10 +59,13 @@ def hash_token(token: str) -> str:
 
 
 class Tokens:
-    """The tokens of a file; without a path there are none, and nobody is found."""
+    """The tokens of a file; without a path there are none, and nobody is found.
 
-    def __init__(self, path: str | Path | None = None) -> None:
-        self.path = Path(path) if path else None
+    A file that ``may_come_later`` need not be there until it was.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, may_come_later: bool = False) -> None:
+        self.path, self._may_come_later = Path(path) if path else None, may_come_later
         self._by_hash: dict[str, Principal] = {}
         self._by_sip: dict[str, tuple[str, Principal]] = {}
         self.reload()
@@ -72,16 +75,25 @@ class Tokens:
 
     def reload(self) -> None:
         """Read the file again. If it cannot be used, the tokens stay as they were and a TokenError says why."""
-        if self.path is not None:
-            lines = read_tokens(self.path)
-            self._by_hash = {line.sha256: line.principal() for line in lines}
-            self._by_sip = {line.user: (line.sip, line.principal()) for line in lines if line.sip}
+        if self.path is None or (self._may_come_later and not self.path.exists()):
+            return
+        lines = read_tokens(self.path)
+        self._may_come_later = False
+        self._by_hash = {line.sha256: line.principal() for line in lines}
+        self._by_sip = {line.user: (line.sip, line.principal()) for line in lines if line.sip}
 
     def find(self, token: str) -> Principal | None:
         """Who holds this token?"""
         if len(token) > _LONGEST:
             return None
         return self._by_hash.get(hash_token(token))
+
+    def current(self, who: Principal) -> Principal | None:
+        """Who the caller is by the tokens of now: its rights may be others; None if its token is gone."""
+        if not who.token:
+            return who
+        found = self._by_hash.get(who.token)
+        return found if found is not None and found.user == who.user else None
 
     def by_sip(self, user: str) -> tuple[str, Principal] | None:
         """The digest secret of the user's token for SIP, and what its holder may do."""

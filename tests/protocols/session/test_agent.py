@@ -226,7 +226,7 @@ def test_no_welcome():
     assert made.heard(words.HangUp) == [words.HangUp("no WELCOME came")]
 
 
-@pytest.mark.parametrize(("code", "ended"), [(401, True), (403, True), (429, False), (503, False)])
+@pytest.mark.parametrize(("code", "ended"), [(400, True), (401, True), (403, True), (429, False), (503, False)])
 def test_a_service_that_does_not_let_us_in(code, ended):
     for stimuli in (
         [machine.LinkUp("service"), machine.Received("service", [m.Error(None, code, "no")])],
@@ -364,15 +364,135 @@ def test_acks_are_gathered():
 
 def test_an_ack_does_not_speak_for_a_lower_one_that_came_late():
     inbox = Inbox(100, 10)
-    assert inbox.came(10)
+    assert inbox.came(m.Notify(10, "s", EVENT, ""))
     inbox.took([10])
     inbox.advance()
-    assert inbox.came(5)
+    assert inbox.came(m.Notify(5, "s", EVENT, ""))
     assert inbox.confirm() == (None, ())
     inbox.took([5])
     inbox.advance()
     assert inbox.confirm() == (10, ())
-    assert inbox.saved() == {"seen": 10, "nids": [10, 5]}
+    assert inbox.saved() == {"seen": 10, "nids": [10, 5], "log": ""}
+
+
+def two_subscriptions(**settings):
+    made = world(**settings)
+    for name in ("read", "unread"):
+        made.ask(words.MakeSubscription({"id": name, "ttl": 1e6}, name))
+    made.run(2.0)
+    return made
+
+
+def publish(made, numbers):
+    """Whoever reads takes what is for it at once."""
+    for number in numbers:
+        made.broker.publish(f"e-{number}", made.now)
+        made.nudge()
+        made.run(made.now + 0.1)
+        made.ask(words.Took([one.nid for one in made.delivered if one.sub_id == "read"]))
+        made.run(made.now + 0.1)
+
+
+def test_a_subscription_that_nobody_reads_holds_up_no_other():
+    made = two_subscriptions(window=8)
+    publish(made, range(100))
+    read = [one.nid for one in made.delivered if one.sub_id == "read"]
+    assert len(read) == 100, "with a window of 8"
+    assert len([nid for nid in made.broker.mail if nid in read]) < 8, "they are confirmed one by one"
+    assert not made.heard(words.Crowded)
+    made.take_all()
+    made.run(made.now + 5.0)
+    assert not made.broker.mail
+    assert made.broker.room == 8, "the window is what it was"
+
+
+def test_what_nobody_reads_is_bounded_and_told():
+    made = two_subscriptions(window=4)
+    publish(made, range(300))
+    assert made.broker.room == 4 * m.WIDEST
+    assert [one.sub_id for one in made.heard(words.Crowded)] == ["unread"]
+    assert len(made.delivered) < 600
+    made.take_all()
+    made.run(made.now + 5.0)
+    for _ in range(400):
+        made.take_all()
+        made.nudge()
+        made.run(made.now + 0.1)
+    assert len(made.delivered) == 600
+
+
+def test_a_lone_subscription_that_is_not_read_gets_a_window_and_no_more():
+    made = world(window=8)
+    made.ask(words.MakeSubscription({"id": "unread", "ttl": 1e6}, "sub"))
+    made.run(2.0)
+    publish(made, range(50))
+    assert len(made.delivered) == 8
+    assert made.broker.room == 8
+
+
+def test_a_clean_end_confirms_what_was_done_behind_one_that_was_not():
+    made = two_subscriptions(window=100)
+    publish(made, range(5))
+    made.ask(words.Leave())
+    made.run(made.now + 1.0)
+    assert {one.sub_id for one in made.broker.mail.values()} == {"unread"}
+
+
+@pytest.mark.parametrize(
+    ("log", "end", "anew"),
+    [("one", 11, False), ("one", 10, True), ("one", 3, True), ("two", 1_000, True), ("", None, False)],
+)
+def test_numbers_of_another_log_are_forgotten(log, end, anew):
+    agent = Agent(AgentSettings())
+    nid = 10 * 2**20 + 1
+    step(agent, machine.Started((), {"inbox": {"seen": nid, "nids": [nid], "log": "one"}}))
+    assert sent(step(agent, machine.LinkUp("service"))) == [m.Hello("device", None, nid, 1_024, "one")]
+    effects = step(agent, machine.Received("service", [m.Welcome("ana", "phone", 8, log=log, end=end)]))
+    facts = [one.fact for one in effects if isinstance(one, machine.Report)]
+    assert bool([fact for fact in facts if isinstance(fact, words.BegunAnew)]) == anew
+    again = step(agent, machine.Received("service", [m.Notify(nid, "s", EVENT, "")]))
+    assert bool([one for one in again if isinstance(one, machine.Deliver)]) == anew, "else it is a repeat"
+    if anew:
+        assert machine.Persist("inbox", {"seen": None, "nids": [], "log": log}) in effects
+
+
+def parts_for(req, subs):
+    return [m.Subs(req, subs[:2], 0, True), m.Subs(req, subs[2:4], 1, True), m.Subs(req, subs[4:], 2)]
+
+
+def test_a_long_list_of_subscriptions_comes_in_parts():
+    subs = tuple({"id": f"s-{number}", "expires_at": at(500.0)} for number in range(5))
+    agent = Agent(AgentSettings(greets=False))
+    step(agent, machine.Started())
+    (query,) = sent(step(agent, machine.LinkUp("service")))
+    step(agent, machine.Received("service", parts_for(query.req, subs)[:2]))
+    assert not agent.begun
+    step(agent, machine.Received("service", parts_for(query.req, subs)[2:]))
+    assert agent.begun
+    assert list(agent.table.held) == [one["id"] for one in subs]
+
+
+def test_a_list_that_was_interrupted_begins_again():
+    subs = tuple({"id": f"s-{number}"} for number in range(5))
+    agent = Agent(AgentSettings(greets=False, existing="leave"))
+    step(agent, machine.Started())
+    step(agent, machine.LinkUp("service"))
+    (query,) = sent(step(agent, machine.Asked(words.ListSubscriptions("list"))))
+    step(agent, machine.Received("service", parts_for(query.req, subs)[:2]))
+    assert query in sent(step(agent, machine.LinkUp("service"))), "the session was updated: it is asked again"
+    step(agent, machine.Received("service", parts_for(query.req, subs)[:1]))
+    effects = step(agent, machine.Received("service", parts_for(query.req, subs)))
+    assert machine.Report(words.Answered("list", m.Subs(query.req, subs))) in effects
+
+
+def test_the_parts_of_a_list_are_the_list(monkeypatch):
+    monkeypatch.setattr(m, "SUBS_BYTES", 100)
+    subs = [{"id": f"s-{number}"} for number in range(50)]
+    parts = list(m.list_subs(7, subs))
+    assert len(parts) > 5
+    assert [one for part in parts for one in part.subs] == subs
+    assert [(part.part, part.more) for part in parts] == [(n, n < len(parts) - 1) for n in range(len(parts))]
+    assert list(m.list_subs(7, [])) == [m.Subs(7)]
 
 
 def test_the_memory_of_numbers_is_bounded():

@@ -128,7 +128,7 @@ def test_a_power_cut_repeats_at_most_what_the_application_had_not_finished(seed)
 
 
 def test_a_broker_over_a_transport_that_says_who_is_there():
-    world = World(Agent(settings(greets=False)), Broker(), Random(1))
+    world = World(Agent(settings(greets=False, confirms=False)), Broker(), Random(1))
     world.start()
     world.ask(words.MakeSubscription({"id": "s"}, "sub"))
     world.run(1.0)

@@ -27,7 +27,7 @@ class Broker:
     """``subs`` maps ids to expiry; ``mail`` holds the NOTIFYs that are not confirmed, ``log`` event ids by position."""
 
     def __init__(self, window=8):
-        self.window = window
+        self.window = self.room = window
         self.log = {}
         self.subs = {}
         self.done = {}
@@ -46,10 +46,11 @@ class Broker:
             match message:
                 case m.Hello():
                     self.hellos.append(message)
-                    self.sent = []
+                    self.sent, self.room = [], self.window
                     answers += [m.Welcome("ana", message.device, self.window, len(self.mail)), *self.notices.values()]
-                case m.Ack(upto, notices):
-                    for nid in [nid for nid in self.sent if upto is not None and nid <= upto]:
+                case m.Ack(upto, notices, nids, window):
+                    self.room = window or self.room
+                    for nid in [nid for nid in self.sent if nid in nids or (upto is not None and nid <= upto)]:
                         self.sent.remove(nid)
                         self.mail.pop(nid, None)
                     for notice in notices:
@@ -107,7 +108,7 @@ class Broker:
         return self.log[id]
 
     def push(self):
-        fresh = [nid for nid in sorted(self.mail) if nid not in self.sent][: self.window - len(self.sent)]
+        fresh = [nid for nid in sorted(self.mail) if nid not in self.sent][: max(0, self.room - len(self.sent))]
         self.sent += fresh
         return [self.mail[nid] for nid in fresh]
 

@@ -107,3 +107,12 @@ def test_attributes_that_say_nothing():
     assert read_sdp(body(for_all)).media.device == "shared"
     with pytest.raises(SipError, match="1 to 128 letters"):
         Media(host="x", port=1, device="a\r\nb=")
+
+
+def test_what_the_device_has_seen_travels():
+    media = Media(host="10.0.0.7", port=17080, connection=7, device="d1", seen=2**40, log="5d0c", confirms=True)
+    written = write_sdp(describe(media, "ana", 1, 1))
+    assert read_sdp(written).media == media
+    assert read_sdp(written.replace(str(2**40).encode(), b"-1")).media.seen is None
+    assert read_sdp(written.replace(b"5d0c", b"<script>")).media.log is None
+    assert not read_sdp(written.replace(b"a=eci-confirms\r\n", b"")).media.confirms

@@ -1,15 +1,12 @@
 """Planted bugs: each of them must be found by the checks of the random lives, within the seeds of the default run.
 
-A mutation replaces a piece of a function's text. What runs is the real protocol with that one error in it. The machine
-without errors passes the same seeds in ``test_properties`` and ``test_faults``.
+What runs is the real protocol with one error in it. The machine without errors passes the same seeds in
+``test_properties`` and ``test_faults``.
 """
-
-import inspect
-import sys
-import textwrap
 
 import pytest
 
+from planted import mutate
 from protocols.trees.test_faults import BRIDGED_SEEDS, TROUBLED_SEEDS, bridge, lost_graft, troubled_life
 from protocols.trees.test_properties import CROWDED_SEEDS, RACING_SEEDS, SEEDS, crowd, life, race
 from recado.errors import RecadoError
@@ -99,19 +96,9 @@ BRIDGED = {
 }
 
 
-def mutate(monkeypatch, function, old, new):
-    """Put the error in, wherever the function is known, and give the table of handlers with it."""
-    text = textwrap.dedent(inspect.getsource(function))
-    assert text.count(old) >= 1, f"{function.__name__} has changed: {old!r} is not in it"
-    module = sys.modules[function.__module__]
-    space = {}
-    exec(compile(text.replace(old, new, 1), module.__file__, "exec"), module.__dict__, space)
-    wrong = space[function.__name__]
-    for other in list(sys.modules.values()):
-        if getattr(other, "__name__", "").startswith("recado.protocols.trees"):
-            for name, value in list(vars(other).items()):
-                if value is function:
-                    monkeypatch.setattr(other, name, wrong)
+def handlers_with(monkeypatch, function, old, new):
+    """The table of handlers with the error in it."""
+    wrong = mutate(monkeypatch, function, old, new)
     return {kind: wrong if handler is function else handler for kind, handler in HANDLERS.items()}
 
 
@@ -125,7 +112,9 @@ def first_seed_that_finds(live, seeds, handlers):
 
 
 def test_the_tool_changes_nothing_else(monkeypatch):
-    handlers = mutate(monkeypatch, subscribe.on_question, "interest = message.interest", "interest = message.interest")
+    handlers = handlers_with(
+        monkeypatch, subscribe.on_question, "interest = message.interest", "interest = message.interest"
+    )
     assert handlers != HANDLERS
     assert first_seed_that_finds(life, range(30), handlers) is None
     assert first_seed_that_finds(troubled_life, range(30), handlers) is None
@@ -143,5 +132,5 @@ FOUND_BY = {
 
 @pytest.mark.parametrize("name", FOUND_BY)
 def test_an_error_is_found(monkeypatch, name):
-    handlers = mutate(monkeypatch, *{**STEADY, **SHARED, **RACING, **TROUBLED, **LOST, **BRIDGED}[name])
+    handlers = handlers_with(monkeypatch, *{**STEADY, **SHARED, **RACING, **TROUBLED, **LOST, **BRIDGED}[name])
     assert first_seed_that_finds(*FOUND_BY[name], handlers) is not None

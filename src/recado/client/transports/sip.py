@@ -5,12 +5,13 @@ the same address), or opens another if the service has forgotten it (the mobilit
 to send is what tells that the connection is lost. A change of address is no loss: both sockets are bound anew, what was
 in flight is sent again from there at once, and the session is updated while the agent knows nothing of it.
 
-The SIP session says who the device is and RUDP confirms what arrives, so the agent neither greets nor acknowledges.
+The SIP session says who the device is, so the agent does not greet.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from contextlib import suppress
 
@@ -19,6 +20,7 @@ from recado.client.urls import SipTarget, Target
 from recado.datagrams import RudpEndpoint, RudpLink
 from recado.datagrams.sip import Endpoint, open_endpoint
 from recado.datagrams.sip_addresses import ADDRESS_POLL_SECONDS, local_address_towards, watch_address
+from recado.errors import RecadoError
 from recado.protocols.rudp import QueueFull, Unreachable, profile
 from recado.protocols.sip import events
 from recado.protocols.sip.address import Address
@@ -31,6 +33,7 @@ from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
 
 _NOT_LET_IN = (401, 403, 407)
+_NO_ANSWER = 0
 _GOODBYE_SECONDS = 2.0
 
 
@@ -75,6 +78,9 @@ class SipLine:
     def hang_up(self) -> None:
         """End the session; the next dial opens another."""
         self._dialling = self._up = False
+        self._drop_call()
+
+    def _drop_call(self) -> None:
         self._forget_link()
         call, self._call = self._call, ""
         if call and self._endpoint is not None:
@@ -112,10 +118,13 @@ class SipLine:
     async def _open(self) -> None:
         try:
             await self._bind()
-        except (OSError, SipError, Unreachable) as error:
+        except socket.gaierror as error:
+            self._down(f"{self._home.host}: {error.strerror}", hopeless=error.errno == socket.EAI_NONAME)
+        except (OSError, RecadoError) as error:
             self._down(f"SIP cannot be used here: {error}")
 
     async def _bind(self) -> None:
+        await asyncio.get_running_loop().getaddrinfo(self._home.host, self._home.port)  # there is such a name
         host = self._probe()
         if host is None:
             self._down(f"there is no way to the registrar {self._home}")
@@ -140,7 +149,16 @@ class SipLine:
     def _media(self) -> Media:
         assert self._rudp is not None
         host, port = self._rudp.address[:2]
-        return Media(host=host, port=port, connection=self._connection, device=self._device)
+        seen, log = self._ears.seen() if self._ears is not None else (None, "")
+        return Media(
+            host=host,
+            port=port,
+            connection=self._connection,
+            device=self._device,
+            seen=seen,
+            log=log or None,
+            confirms=True,
+        )
 
     def _reach(self) -> None:
         """Update the session if there is one; open one if there is none and the registrar knows us."""
@@ -180,9 +198,11 @@ class SipLine:
                     self.hang_up()  # it was given up meanwhile
             case events.Updated(call, _, remote) if call == self._call:
                 self._updated(remote.media)
-            case events.UpdateFailed(call, status, reason, again) if call == self._call and again is None:
-                self.hang_up()
-                self._down(f"the service refused the update of the session: {status} {reason}")
+            case events.UpdateFailed(call, status, _, again) if call == self._call and (
+                again is None or (status == _NO_ANSWER and self._dialling)  # the service may be somewhere else by now
+            ):
+                self._drop_call()
+                self._reach_anew("the service refused the update of the session")
             case events.Failed(_, status, reason):
                 self._inviting = False
                 self._down(f"the service cannot be reached by SIP: {status} {reason}", _code(status))
@@ -218,10 +238,13 @@ class SipLine:
     def _ended(self, reason: str) -> None:
         self._call = ""
         self._forget_link()
+        self._reach_anew(f"the session was ended: {reason}")
+
+    def _reach_anew(self, reason: str) -> None:
         if self._dialling:
             self._reach()  # it had forgotten us: open another session
         else:
-            self._down(f"the session was ended: {reason}")
+            self._down(reason)
 
     # -- data
 
@@ -259,12 +282,12 @@ class SipLine:
             if self._rudp is not None:
                 self._connection = self._rudp.new_conn_id()
 
-    def _down(self, reason: str, code: int = 0) -> None:
+    def _down(self, reason: str, code: int = 0, *, hopeless: bool = False) -> None:
         """Tell the agent, once; its answer may be another dial."""
         told = self._dialling or self._up
         self._dialling = self._up = False
         if told and self._ears is not None:
-            self._ears.down(reason, code)
+            self._ears.down(reason, code, hopeless=hopeless)
 
     # -- hand-over
 

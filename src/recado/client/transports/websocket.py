@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import ssl
 from typing import cast
 
@@ -19,6 +20,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from recado.client.errors import problem_detail
 from recado.client.line import Ears
 from recado.client.urls import Host, Target, authority
 
@@ -27,6 +29,7 @@ _quiet.setLevel(logging.WARNING)  # at DEBUG the library logs whole frames
 _LONGEST_FRAME = 64 * 2**20
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
+_NOTHING_THERE = 404
 
 
 class WebSocketLine:
@@ -57,11 +60,12 @@ class WebSocketLine:
         except TimeoutError:
             self._failed(ears, f"{authority(host)} does not answer")
         except OSError as error:
-            self._failed(ears, _reason(host, error))
+            unknown = isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
+            self._failed(ears, _reason(host, error), hopeless=unknown and len(self._target.hosts) == 1)
 
-    def _failed(self, ears: Ears, reason: str) -> None:
+    def _failed(self, ears: Ears, reason: str, *, hopeless: bool = False) -> None:
         self._connection = None
-        ears.down(reason)
+        ears.down(reason, hopeless=hopeless)
 
     def send(self, frame: bytes) -> None:
         if self._connection is not None:
@@ -132,7 +136,7 @@ class _Connection(asyncio.Protocol):
             refused = self._ws.handshake_exc
             if refused is not None:
                 code, reason = _refusal(self._host, refused)
-            ears.down(reason, code)
+            ears.down(reason, code, hopeless=code == _NOTHING_THERE and len(self._target.hosts) == 1)
 
     def _opened(self) -> None:
         self._still()
@@ -192,6 +196,8 @@ class _Connection(asyncio.Protocol):
 
 
 def _reason(host: Host, error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"{host[0]}: {error.strerror}"
     number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
     return f"{authority(host)}: {os.strerror(number) if number else str(error) or type(error).__name__}"
 
@@ -201,5 +207,5 @@ def _refusal(host: Host, error: Exception) -> tuple[int, str]:
     if not isinstance(error, InvalidStatus):
         return 0, f"{authority(host)} is no service of Recado: {error}"
     response = error.response
-    text = bytes(response.body or b"").decode(errors="replace").strip()
+    text = problem_detail(bytes(response.body or b""))
     return response.status_code, text or f"{authority(host)} answered {response.status_code} {response.reason_phrase}"

@@ -160,7 +160,7 @@ class Agent(AgentState):
         if self.state == "ended":
             return
         if self.state == "connected":
-            self._confirm()
+            self._confirm(apart=True)
             self.sends.append(m.Bye())
         agent_link.end(self, "the application left")
 
@@ -174,7 +174,7 @@ class Agent(AgentState):
         self.pinged = False
         for message in messages:
             if isinstance(message, m.Notify):
-                if self.inbox.came(message.nid):
+                if self.inbox.came(message):
                     self.effects.append(Deliver(message))
             elif isinstance(message, m.Ok | m.Subscribed | m.Subs):
                 self._answered(message, now)
@@ -187,6 +187,8 @@ class Agent(AgentState):
             case m.Welcome():
                 if self.state == "greeting":
                     agent_link.connected(self, message, now)
+                elif not self.settings.greets:
+                    agent_link.welcomed(self, message)
             case m.Error():
                 if self.state == "greeting":
                     agent_link.not_welcome(self, message, now, rng)
@@ -207,6 +209,11 @@ class Agent(AgentState):
                 agent_link.closing(self, reason, now, rng)
 
     def _answered(self, answer: words.Answer, now: float) -> None:
+        if isinstance(answer, m.Subs):
+            whole = self.outbox.joined(answer)
+            if whole is None:
+                return
+            answer = whole
         waiting = self.outbox.take(answer.req)
         if waiting is None:
             return
@@ -233,21 +240,42 @@ class Agent(AgentState):
     # -- acknowledgements
 
     def _set_ack(self) -> None:
-        """Confirm now if a quarter of the window is done, else soon."""
-        inbox = self.inbox
+        """Confirm now if a quarter of the window is done, or the window should be another one; else soon."""
+        inbox, quarter = self.inbox, max(1, self.window // 4)
         inbox.advance()
-        if not (inbox.unconfirmed or inbox.notices) or self.state != "connected":
+        if self.state != "connected":
             return
-        if inbox.unconfirmed >= max(1, self.window // 4):
-            self._confirm()
-        elif not self.ack_set:
+        apart = inbox.apart >= quarter
+        wanted = self._wanted_window(quarter)
+        if inbox.unconfirmed >= quarter or apart or wanted != self.granted:
+            self._confirm(wanted, apart=apart)
+        elif (inbox.unconfirmed or inbox.notices) and not self.ack_set:
             self.ack_set = True
             self.set_timer("ack", self.settings.ack_seconds)
 
-    def _confirm(self) -> None:
+    def _wanted_window(self, quarter: int) -> int:
+        """Another one only where it is nearly full, or much too wide: then the reason is looked for."""
+        inbox, granted = self.inbox, self.granted
+        full = len(inbox.open) > granted - quarter
+        if not full and (granted == self.window or len(inbox.open) >= granted - self.window - quarter):
+            return granted
+        known, holding = self.table.held, inbox.holding()
+        alone = len(known) <= 1 and len(holding) <= 1 and not (known and holding.keys() - known.keys())
+        wanted = self.window if alone else inbox.wanted_window(self.window, granted)
+        if wanted < granted:
+            self.crowded = False
+        elif wanted == granted > self.window and len(inbox.open) >= granted and not self.crowded:
+            self.crowded = True
+            self.report(words.Crowded(*holding.most_common(1)[0]))
+        return wanted
+
+    def _confirm(self, wanted: int | None = None, *, apart: bool = False) -> None:
         """What is confirmed is kept first: else a crash between the two could bring it to the application again."""
         upto, notices = self.inbox.confirm()
-        if upto is not None:
+        nids = self.inbox.confirm_apart() if apart else ()
+        if upto is not None or nids:
             self.effects.append(Persist("inbox", self.inbox.saved()))
-        if self.settings.greets and (upto is not None or notices):
-            self.sends.append(m.Ack(upto, notices))
+        window = None if wanted in (None, self.granted) else wanted
+        self.granted = window or self.granted
+        if self.settings.confirms and (upto is not None or notices or nids or window is not None):
+            self.sends.append(m.Ack(upto, notices, nids, window))

@@ -5,15 +5,24 @@ what it does not know to be confirmed, which is at most a window, and after a cr
 confirmed in its last moments; so the memory need not reach far. Nothing is concluded from a nid being lower than
 another, because the mailbox of a device and that of its user may be emptied one after the other.
 
-ACK confirms everything up to a nid. So it names the highest nid below every notification of this connection that the
-application still has in hand; a slow subscription holds back the window of the whole connection.
+ACK confirms everything up to a nid: the highest one below every notification of this connection that the application
+still has in hand. When many were finished behind such a one, ACK names them one by one.
+
+A subscription that nobody reads must not hold up the others. So what one holds beyond a quarter of the window is added
+to the window that the service is granted, up to ``WIDEST`` times the window and ``HELD_BYTES``; there it ends, and the
+session stands still.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
+
+from recado.protocols.session.messages import WIDEST, Notify
+
+HELD_BYTES = 64 * 2**20
+"""Events in hand, before the window grows no more."""
 
 
 class Remembered:
@@ -36,29 +45,31 @@ class Remembered:
 
 class Inbox:
     """``open`` are the notifications of this connection that are not confirmed, sorted; ``held`` those handed over
-    that the application is not done with.
+    that the application is not done with. ``log`` is the service's log that all these numbers are of.
     """
 
     def __init__(self, remembered: int, kept: int) -> None:
         self.handed = 0
         self.repeated = 0
         self.seen: int | None = None
-        self.held: dict[int, None] = {}
+        self.log = ""
+        self.held: dict[int, Notify] = {}
         self.open: deque[int] = deque()
         self.unconfirmed = 0
         self.notices: list[int] = []
+        self._remembered = remembered
         self._nids = Remembered(remembered)
         self._notices = Remembered(remembered)
         self._kept: deque[int] = deque(maxlen=kept)
 
     def restore(self, saved: dict[str, Any]) -> None:
-        self.seen = saved.get("seen")
+        self.seen, self.log = saved.get("seen"), saved.get("log", "")
         for nid in saved.get("nids", ()):
             self._nids.add(nid)
             self._kept.append(nid)
 
     def saved(self) -> dict[str, Any]:
-        return {"seen": self.seen, "nids": list(self._kept)}
+        return {"seen": self.seen, "nids": list(self._kept), "log": self.log}
 
     def connected(self) -> None:
         """A new connection has nothing open; what the application holds may come again on it."""
@@ -66,9 +77,16 @@ class Inbox:
         self.unconfirmed = 0
         self.notices.clear()
 
-    def came(self, nid: int) -> bool:
+    def begin_anew(self) -> None:
+        """The numbers are of another log: forget them. What the application has in hand is its own."""
+        self.seen = None
+        self.held.clear()
+        self._nids, self._notices = Remembered(self._remembered), Remembered(self._remembered)
+        self._kept.clear()
+
+    def came(self, notify: Notify) -> bool:
         """Note a notification; is it for the application?"""
-        opened = self.open
+        nid, opened = notify.nid, self.open
         if not opened or nid > opened[-1]:
             opened.append(nid)
         elif nid not in opened:
@@ -77,7 +95,7 @@ class Inbox:
         if not self._nids.add(nid):
             self.repeated += 1
             return False
-        self.held[nid] = None
+        self.held[nid] = notify
         self.handed += 1
         return True
 
@@ -112,3 +130,29 @@ class Inbox:
             return None, notices
         self.unconfirmed = 0
         return self.seen, notices
+
+    # -- beside a subscription that nobody reads
+
+    @property
+    def apart(self) -> int:
+        """How many are done though an earlier one is in hand, at least."""
+        return len(self.open) - len(self.held)
+
+    def confirm_apart(self) -> tuple[int, ...]:
+        """Those are confirmed, too."""
+        held, opened = self.held, self.open
+        self.open = deque(nid for nid in opened if nid in held)
+        return tuple(nid for nid in opened if nid not in held)
+
+    def holding(self) -> Counter[str]:
+        """How many the application has in hand, by subscription."""
+        return Counter(notify.sub_id for notify in self.held.values())
+
+    def wanted_window(self, window: int, granted: int) -> int:
+        """The window that lets every subscription go on; ``granted`` is what it is now."""
+        share = window // 4
+        parked = sum(count - share for count in self.holding().values() if count > share)
+        wanted = min(window + parked, WIDEST * window)
+        if wanted > granted and sum(len(notify.event) for notify in self.held.values()) > HELD_BYTES:
+            return granted
+        return wanted

@@ -6,14 +6,14 @@ restarted do not all return at once. The doubling begins anew after a connection
 
 from __future__ import annotations
 
-from recado.protocols.machine import Rng
+from recado.protocols.machine import Persist, Rng
 from recado.protocols.session import agent_words as words
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent_care import greet_table
 from recado.protocols.session.agent_state import AgentState, Own
 
 _FOR_GOOD = ("taken over", "ended")
-_NOT_LET_IN = (401, 403)
+_NOT_LET_IN = (400, 401, 403)  # trying again would change nothing
 
 
 def dial(a: AgentState) -> None:
@@ -36,7 +36,7 @@ def link_up(a: AgentState, now: float) -> None:
         return
     a.state = "greeting"
     settings = a.settings
-    a.sends.append(m.Hello(settings.device, settings.token, a.inbox.seen, settings.window))
+    a.sends.append(m.Hello(settings.device, settings.token, a.inbox.seen, settings.window, a.inbox.log or None))
     a.set_timer("greeting", settings.greeting_seconds)
 
 
@@ -47,12 +47,35 @@ def connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
     a.inbox.connected()
     a.ack_set = False
     a.cancel_timers("greeting")
+    a.granted = a.window
     if welcome is not None:
-        a.window = min(a.settings.window, welcome.window)
+        welcomed(a, welcome)
     if a.settings.silence_seconds:
         a.set_timer("silence", a.settings.silence_seconds)
     a.report(words.Connected(not a.begun, welcome))
     greet_table(a)
+
+
+def welcomed(a: AgentState, welcome: m.Welcome) -> None:
+    """Where nobody said HELLO the service grants a window of its own, which the next ACK may change."""
+    a.window, a.granted = min(a.settings.window, welcome.window), welcome.window
+    _check_log(a, welcome)
+
+
+def _check_log(a: AgentState, welcome: m.Welcome) -> None:
+    """Is this the log that our numbers are of? Else they mean nothing, and would hide what is new."""
+    inbox = a.inbox
+    reason = ""
+    if inbox.log and welcome.log and inbox.log != welcome.log:
+        reason = "the service has another log than the one that this device knew"
+    elif welcome.end is not None and inbox.seen is not None and inbox.seen >= welcome.end << m.ORDINAL_BITS:
+        reason = "the service's log ends before what this device has seen, so an older copy of it is in use"
+    if reason:
+        inbox.begin_anew()
+        a.report(words.BegunAnew(reason))
+    if reason or welcome.log != inbox.log:
+        inbox.log = welcome.log
+        a.effects.append(Persist("inbox", inbox.saved()))
 
 
 def link_down(a: AgentState, reason: str, now: float, rng: Rng) -> None:
@@ -61,6 +84,7 @@ def link_down(a: AgentState, reason: str, now: float, rng: Rng) -> None:
         return
     if a.state == "connected" and now - a.connected_at >= a.settings.steady_seconds:
         a.attempt = 0
+    a.outbox.parts.clear()
     a.outbox.busy.clear()  # everything that waits is sent again on the next connection
     for req, waiting in list(a.outbox.waiting.items()):
         if isinstance(waiting.ref, Own):

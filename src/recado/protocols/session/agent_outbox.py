@@ -6,6 +6,7 @@ each once. A replay is the exception in form: it goes on after the last event th
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,6 +19,7 @@ from recado.protocols.session.messages import (
     Renew,
     Replay,
     Replayed,
+    Subs,
     Subscribe,
     Unsubscribe,
 )
@@ -41,6 +43,7 @@ class Outbox:
         self.dropped = 0
         self.waiting: dict[int, Waiting] = {}
         self.busy: list[int] = []
+        self.parts: dict[int, list[tuple[dict[str, Any], ...]]] = {}
         self._next = first_request
 
     def number(self) -> int:
@@ -54,6 +57,19 @@ class Outbox:
     def take(self, req: int | None) -> Waiting | None:
         """The request that an answer belongs to; None if it was answered before."""
         return self.waiting.pop(req, None) if req is not None else None
+
+    def joined(self, answer: Subs) -> Subs | None:
+        """The whole list when its last part is here; part 0 begins one, also if it is sent a second time."""
+        if answer.part == 0:
+            self.parts[answer.req] = []
+        parts = self.parts.get(answer.req)
+        if parts is None or answer.part != len(parts):
+            return None
+        parts.append(answer.subs)
+        if answer.more:
+            return None
+        del self.parts[answer.req]
+        return Subs(answer.req, tuple(chain.from_iterable(parts)))
 
     def put_off(self, req: int, waiting: Waiting) -> None:
         """The service was too busy: keep the request, to be sent again by ``again``."""

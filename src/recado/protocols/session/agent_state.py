@@ -34,7 +34,8 @@ class AgentState:
         self.outbox = Outbox(settings.first_request, settings.outbox)
         self.inbox = Inbox(settings.remembered, settings.kept_nids)
         self.table = Table(settings.renew_at)
-        self.window = settings.window
+        self.window = self.granted = settings.window
+        self.crowded = False
         self.begun = settings.existing == "leave"
         self.attempt = 0
         self.connected_at = 0.0

@@ -29,7 +29,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     discard them, or leave them alone and look after those that this agent makes. ``on_cancelled`` is what it does about
     a subscription that expired (the mobility document, 8.4 and 8.5). ``outbox`` bounds the requests that wait while
     there is no connection, oldest dropped first; 0 refuses them at once. ``greets`` is true where the transport itself
-    does not say who is there: the agent then begins with HELLO and confirms notifications with ACK. A request that the
+    does not say who is there: the agent then begins with HELLO. ``confirms`` is true where ACK confirms notifications
+    when the application is done with them, and false where the transport does when they arrive. A request that the
     service is too busy for (503) is made again every ``busy_seconds``, and one of the agent's own also if it came too
     fast (429); a publication is not: others would overtake it.
     """
@@ -41,6 +42,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     renew_at: float = 0.8
     outbox: int = 100
     greets: bool = True
+    confirms: bool = True
     window: int = 1_024
     ack_seconds: float = 0.02
     remembered: int = 65_536
@@ -179,6 +181,19 @@ class Dropped(msgspec.Struct, frozen=True):
     ref: Any
     reason: str
     dropped: int
+
+
+class BegunAnew(msgspec.Struct, frozen=True, gc=False):
+    """What the device remembered of notifications is of another log and was forgotten; some may come a second time."""
+
+    reason: str
+
+
+class Crowded(msgspec.Struct, frozen=True, gc=False):
+    """A subscription that nobody reads holds so much that the session stands still."""
+
+    sub_id: str
+    held: int
 
 
 class GapFound(msgspec.Struct, frozen=True, gc=False):

@@ -7,8 +7,8 @@ says it in few frames. ``req`` is chosen by the agent and comes back in the answ
 - ``nid`` numbers the notifications of a user: it grows, has gaps, and is the same when a notification is repeated, so
   the agent drops what it has seen. ``ACK`` confirms everything up to a nid that came on this connection.
 - Notices (``GAP``, ``SUB_CANCELLED``) have numbers of their own and are confirmed one by one.
-- A WebSocket begins with ``HELLO`` and ``WELCOME``; over RUDP the SIP session stands for both, and the transport's own
-  acknowledgement for ``ACK``.
+- A WebSocket begins with ``HELLO`` and ``WELCOME``; over RUDP the SIP session stands for the first, and, unless the
+  device says otherwise, the transport's own acknowledgement for ``ACK``.
 
 Events and subscriptions are carried as raw JSON: the event in flat or CloudEvents form (``recado.model.codec``), the
 subscription as the object that ``recado.filters.records`` describes, without owner, and with these members more:
@@ -17,7 +17,7 @@ subscription as the object that ``recado.filters.records`` describes, without ow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -25,6 +25,10 @@ import msgspec
 from recado.errors import RecadoError
 
 MESSAGES_IN_A_FRAME = 10_000
+WIDEST = 64
+"""So many times its first window an agent may ask for."""
+SUBS_BYTES = 128 * 1024
+"""A SUBS is closed when it has this much, so that RUDP carries it, and nobody has to hold a long list as one text."""
 ORDINAL_BITS = 20
 """A nid is ``position * 2**20 + ordinal``: the event's position in the log, the subscription's number at its owner."""
 
@@ -44,13 +48,15 @@ class Hello(_Message, frozen=True, tag="HELLO"):
     """The first message on a WebSocket. ``seen`` is the highest nid that the device has handed to its application.
 
     ``token`` may be given here instead of in the HTTP header, which browsers cannot set. ``window`` is how many
-    notifications the agent takes without confirming them.
+    notifications the agent takes without confirming them. ``log`` names the log whose positions ``seen`` counts, as an
+    earlier WELCOME did: of another one ``seen`` says nothing.
     """
 
     device: str
     token: str | None = None
     seen: int | None = None
     window: int | None = None
+    log: str | None = None
 
 
 class Subscribe(_Message, frozen=True, tag="SUBSCRIBE"):
@@ -96,8 +102,14 @@ class Replay(_Message, frozen=True, tag="REPLAY"):
 
 
 class Ack(_Message, frozen=True, tag="ACK"):
+    """``nids`` are confirmed beside ``upto``: an earlier one is still in hand. ``window`` is the agent's from now on:
+    it grows by what a subscription that nobody reads holds, so that the others go on.
+    """
+
     upto: int | None = None
     notices: tuple[int, ...] = ()
+    nids: tuple[int, ...] = ()
+    window: int | None = None
 
 
 class Ping(_Message, frozen=True, tag="PING"):
@@ -112,13 +124,19 @@ class Bye(_Message, frozen=True, tag="BYE"):
 
 
 class Welcome(_Message, frozen=True, tag="WELCOME"):
-    """``connected`` names the user's other devices that are connected; ``waiting`` counts what the mailbox holds."""
+    """``connected`` names the user's other devices that are connected; ``waiting`` counts what the mailbox holds.
+
+    ``log`` is the identity of the service's log and ``end`` the position of the next event: an agent that has seen
+    something beyond, or of another log, has to begin anew. It comes over RUDP, too, as the first message.
+    """
 
     user: str
     device: str
     window: int
     waiting: int = 0
     connected: tuple[str, ...] = ()
+    log: str = ""
+    end: int | None = None
 
 
 class Subscribed(_Message, frozen=True, tag="SUBSCRIBED"):
@@ -128,15 +146,23 @@ class Subscribed(_Message, frozen=True, tag="SUBSCRIBED"):
 
 
 class Subs(_Message, frozen=True, tag="SUBS"):
+    """A long list comes as several messages, numbered by ``part``; all but the last say that there is ``more``."""
+
     req: int
     subs: tuple[dict[str, Any], ...] = ()
+    part: int = 0
+    more: bool = False
 
 
 class Ok(_Message, frozen=True, tag="OK"):
-    """Done; for PUBLISH with the event's position in the log, when it is on stable storage."""
+    """Done; for PUBLISH with the event's position in the log, when it is on stable storage.
+
+    For REPLAY, ``damage`` says which positions could not be read.
+    """
 
     req: int
     position: int | None = None
+    damage: tuple[str, ...] = ()
 
 
 class Error(_Message, frozen=True, tag="ERROR"):
@@ -153,6 +179,7 @@ class Notify(_Message, frozen=True, tag="NOTIFY"):
     event: msgspec.Raw
     generated_at: str
     queued: bool = False
+    why: dict[str, Any] | None = None  # of a subscription by meaning: the pairs of names, and how alike they are
 
 
 class Replayed(_Message, frozen=True, tag="REPLAYED"):
@@ -187,14 +214,27 @@ FromAgent: TypeAlias = (
 )
 FromService: TypeAlias = Welcome | Subscribed | Subs | Ok | Error | Notify | Replayed | Gap | SubCancelled | Closing
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
 _from_agent = msgspec.json.Decoder(FromAgent | list[FromAgent])
 _from_service = msgspec.json.Decoder(FromService | list[FromService])
 
 
 def encode(messages: Sequence[FromAgent] | Sequence[FromService]) -> bytes:
     """A frame with these messages, in their order."""
-    return _encoder.encode(messages[0] if len(messages) == 1 else messages)
+    return _encode(messages[0] if len(messages) == 1 else messages)
+
+
+def list_subs(req: int, subs: Iterable[dict[str, Any]]) -> Iterator[Subs]:
+    """The answer to QUERY_SUBS, in parts."""
+    size = number = 0
+    part: list[dict[str, Any]] = []
+    for one in subs:
+        if size > SUBS_BYTES:
+            yield Subs(req, tuple(part), number, more=True)
+            size, number, part = 0, number + 1, []
+        part.append(one)
+        size += len(_encode(one))
+    yield Subs(req, tuple(part), number)
 
 
 def from_agent(frame: bytes | str) -> list[FromAgent]:

@@ -182,7 +182,9 @@ class UserAgent:
             return refused
         if len(self._calls.table) >= self.settings.limits.calls:
             return refuse(request, 503, ("retry-after", "5"))
-        return challenge(request, self._guard, "authorization", self._wire.now) if self._guard is not None else None
+        if self._guard is None:
+            return None
+        return challenge(request, source, self._guard, "authorization", self._wire.now)
 
     def on_request(self, transaction: Transaction) -> None:
         request = transaction.request

@@ -151,9 +151,13 @@ class Guard:
         algorithms: tuple[Algorithm, ...] = ALGORITHMS,
         nonce_seconds: float = 300.0,
         nonces: int = 10_000,
+        failed: Callable[[str], float] = lambda host: 0.0,
     ) -> None:
-        """``domains`` are those whose users are kept here; none: a user's name is enough, whatever the domain."""
-        self.realm, self._lookup, self._key = realm, lookup, key
+        """``domains`` are those whose users are kept here; none: a user's name is enough, whatever the domain.
+
+        ``failed`` is told the host that wrong credentials came from, and says for how many seconds it is refused.
+        """
+        self.realm, self.failed, self._lookup, self._key = realm, failed, lookup, key
         self._domains = tuple(domain.lower() for domain in domains)
         self._algorithms, self._seconds, self._most = algorithms, nonce_seconds, nonces
         self._used: dict[str, int] = {}

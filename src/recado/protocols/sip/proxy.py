@@ -150,7 +150,7 @@ class Proxy:
     def _register(self, request: Request, source: Address) -> None:
         refused = None
         if self._guard is not None:
-            refused = challenge(request, self._guard, "authorization", self._wire.now)
+            refused = challenge(request, source, self._guard, "authorization", self._wire.now)
         if request.headers.values("require"):
             refused = refuse(request, 420, ("unsupported", ", ".join(request.headers.values("require"))))
         user = address_of_record(read_sip_uri(str(request.receiver.uri)))
@@ -181,7 +181,7 @@ class Proxy:
     def _forward(self, request: Request, source: Address, *, inside: bool) -> None:
         hops = int(request.headers.get("max-forwards") or "70")
         if request.method != "ACK":
-            refused = self._refusal(request, hops, inside=inside)
+            refused = self._refusal(request, source, hops, inside=inside)
             if refused is not None:
                 self._answer(refused, source)
                 return
@@ -196,13 +196,13 @@ class Proxy:
         request.headers.push("via", str(via))
         self._wire.transmit(request.write(), to, f"{request.method} on its way")
 
-    def _refusal(self, request: Request, hops: int, *, inside: bool) -> Response | None:
+    def _refusal(self, request: Request, source: Address, hops: int, *, inside: bool) -> Response | None:
         if hops == 0:
             return refuse(request, 483)
         if request.headers.values("proxy-require"):
             return refuse(request, 420, ("unsupported", ", ".join(request.headers.values("proxy-require"))))
         if self._guard is not None and not inside and request.method != "CANCEL":
-            return challenge(request, self._guard, "proxy-authorization", self._wire.now)
+            return challenge(request, source, self._guard, "proxy-authorization", self._wire.now)
         return None
 
     def _branch(self, request: Request) -> str:

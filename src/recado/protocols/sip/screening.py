@@ -7,7 +7,9 @@ answered from the request alone. The tag of such an answer is drawn from the req
 from __future__ import annotations
 
 import hashlib
+from math import ceil
 
+from recado.protocols.sip.address import Address
 from recado.protocols.sip.digest import Guard
 from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.headers import Headers
@@ -61,11 +63,17 @@ def _takes_sdp(value: str) -> bool:
     return value.partition(";")[0].replace(" ", "").lower() in ("application/sdp", "application/*", "*/*")
 
 
-def challenge(request: Request, guard: Guard, header: str, now: float) -> Response | None:
-    """401 or 407 for a request without good credentials, 403 for those of somebody else than it says it is from."""
+def challenge(request: Request, source: Address, guard: Guard, header: str, now: float) -> Response | None:
+    """401 or 407 for a request without good credentials, 403 for those of somebody else than it says it is from.
+
+    Where too many wrong ones came from, 503 says for how long there is no other answer to them.
+    """
     verdict, username = guard.judge(request, header, now)
     if verdict == "right":
         return None if guard.is_own(username, request.sender.uri) else refuse(request, 403)
+    wait = guard.failed(source.host) if verdict == "wrong" else 0.0
+    if wait:
+        return refuse(request, 503, ("retry-after", str(ceil(wait))))
     status, name = (401, "www-authenticate") if header == "authorization" else (407, "proxy-authenticate")
     made = refuse(request, status)
     guard.challenge(made.headers, name, now, stale=verdict == "stale")

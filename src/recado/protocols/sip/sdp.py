@@ -1,6 +1,7 @@
 """Session descriptions (mobility document, section 4; RFC 8866): where each side waits for data.
 
-``Media`` is what an application says and wants to know: host, port, protocol, device and RUDP connection.
+``Media`` is what an application says and wants to know: host, port, protocol, device and RUDP connection, and what the
+device has seen.
 ``Session`` is a whole description as it travels. The reader is tolerant (unknown lines are skipped, their order is
 free) and bounded; the writer writes the ten lines of the document. ``accept`` chooses the one media line of an offer
 that is served, and answers the others with port 0 (RFC 3264, section 6).
@@ -24,6 +25,7 @@ _LINE = re.compile(r"([a-z])=(.*)")
 _CONNECTION = re.compile(r"IN IP[46] (\S+)")
 _DEVICE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,8}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,11 @@ class Media(msgspec.Struct, frozen=True, kw_only=True):
     connection: int | None = None
     """The 32-bit number of the RUDP connection, which survives a change of address."""
     device: str | None = None
+    seen: int | None = None
+    """The last notification that the device has done with, and ``log`` whose positions it counts, as in HELLO."""
+    log: str | None = None
+    confirms: bool = False
+    """The device confirms notifications itself, when its application is done with them; else RUDP's ACK does."""
     protocol: str = RUDP
 
     def __post_init__(self) -> None:
@@ -71,6 +78,9 @@ class Session(msgspec.Struct, frozen=True):
             port=line.port,
             connection=_connection(found.get("rudp-conn")),
             device=_device(found.get("eci-device")),
+            seen=_seen(found.get("eci-seen")),
+            log=_device(found.get("eci-log")),
+            confirms="eci-confirms" in found,
             protocol=line.protocol,
         )
 
@@ -85,6 +95,10 @@ def _connection(text: str | None) -> int | None:
 
 def _device(text: str | None) -> str | None:
     return text if text is not None and _DEVICE.fullmatch(text) else None
+
+
+def _seen(text: str | None) -> int | None:
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 def chosen(session: Session, protocols: tuple[str, ...] = (RUDP, TCP)) -> Line:
@@ -109,6 +123,11 @@ def _attributes(media: Media) -> tuple[tuple[str, str], ...]:
         found.append(("eci-device", media.device))
     if media.connection is not None:
         found.append(("rudp-conn", f"{media.connection:08x}"))
+    if media.seen is not None:
+        found.append(("eci-seen", str(media.seen)))
+        found += [("eci-log", media.log)] if media.log else []
+    if media.confirms:
+        found.append(("eci-confirms", ""))
     return (*found, ("sendrecv", ""))
 
 

@@ -29,10 +29,13 @@ from recado.service.http.identity import Caller
 from recado.service.http.openapi import document
 from recado.service.http.operations import OPERATIONS, Operation
 from recado.service.http.problems import StatusError, answer, problem
-from recado.service.permissions import Principal, Unknown
+from recado.service.permissions import Busy, Principal, Unknown
+from recado.service.websocket.connection import PATH
 
 _log = logging.getLogger("recado.http")
 _SEND_SECONDS = 60.0
+_UPGRADE = {"upgrade": "websocket", "connection": "upgrade"}
+_CLOSE = {"connection": "close"}
 _OPEN = ("/healthz", "/readyz", "/openapi.json")
 """Paths that need no token."""
 _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
@@ -85,6 +88,8 @@ class App:
             route, response = await self._respond(request)
         except RecadoError as error:
             response = problem(error, path)
+        except asyncio.CancelledError:  # the service stops, and has waited long enough
+            response = problem(Busy("the service stopped before this was done; try again in a moment"), path)
         except Exception:  # noqa: BLE001  # the caller gets an answer, and the log the reason
             _log.exception("a request failed in a way that nobody foresaw", extra={"path": path})
             response = answer(500, "the service failed; its log says why", path)
@@ -96,12 +101,19 @@ class App:
         )  # fmt: skip
         if request.method == "HEAD":
             response = Response(None, response.status_code, dict(response.headers))
-        await response(scope, receive, _patient(send))
+        try:
+            await response(scope, receive, _patient(send))
+        except (RecadoError, TimeoutError) as error:  # the answer is cut short, which its reader notices
+            _log.warning("an answer was not finished", extra={"path": path, "reason": str(error) or "not taken"})
 
     async def _respond(self, request: Request) -> tuple[str, Response]:
         path = _path(request)
         if path in _OPEN:
             return path, self._open(request)
+        if path == PATH:
+            raise StatusError(426, "this is for WebSockets, which begin with a GET that asks for an upgrade", _UPGRADE)
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            raise StatusError(400, "a body has a Content-Length or a Transfer-Encoding, not both", _CLOSE)
         route, values = self._found(path)
         if request.method == "OPTIONS":
             return route.path, Response(status_code=204, headers={"allow": route.allowed})
@@ -147,7 +159,7 @@ class App:
     def _caller(self, request: Request) -> Principal:
         address = request.client.host if request.client else ""
         user = request.query_params.get("user", "")
-        return self._doors.identity.principal(Caller(address, request.headers, user))
+        return self._doors.identity.principal(Caller(address, request.headers, user, request.scope["http_version"]))
 
 
 def _path(request: Request) -> str:

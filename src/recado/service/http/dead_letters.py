@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from recado.service.http.answers import json_answer
+from recado.service.http.answers import MOST, json_answer, page
 from recado.service.http.call import Call, ParameterError
 from recado.service.permissions import Unknown, authorise
 from recado.service.webhooks.letters import Letter
 
 
 async def dead_letters(call: Call) -> Response:
+    """A page of the oldest ones: the caller's, or another user's for an administrator (``*``: everybody's)."""
     user = call.text("user") or call.who.user
     authorise(call.who, "read", user=user)
-    return json_answer({"dead_letters": [letter.members() for letter in call.doors.letters.of(user)]})
+    limit = call.number("limit", MOST, 1) or 100
+    found = call.doors.letters.of(user, limit + 1, call.number("after") or 0)
+    shown = page(found, limit, lambda letter: len(letter.event))
+    more = {"next": shown[-1].number} if len(shown) < len(found) else {}
+    return json_answer({"dead_letters": [letter.members() for letter in shown], **more})
 
 
 async def purge_dead_letters(call: Call) -> Response:

@@ -31,6 +31,7 @@ from recado.service.http.problems import TooLargeError
 JSON, CLOUDEVENT = "application/json", "application/cloudevents+json"
 BATCH, LINES = "application/cloudevents-batch+json", "application/x-ndjson"
 PUBLISHER = "x-publisher-id"
+_NO_CONTEXT = ("ce-data", "ce-data_base64", "ce-datacontenttype")
 
 
 async def publish(call: Call) -> Response:
@@ -53,7 +54,7 @@ async def publish(call: Call) -> Response:
 def _events(call: Call, raw: bytes, single: bool) -> list[Event]:
     limits, most = call.doors.limits, call.doors.config.limits.batch_events
     if single:
-        return [_checked(call, _event(call, raw, "$"))]
+        return [_event(call, raw)]
     if call.media == LINES:
         parts = [line for line in raw.split(b"\n") if line.strip()]
     else:
@@ -62,23 +63,19 @@ def _events(call: Call, raw: bytes, single: bool) -> list[Event]:
         raise EventError("$: the batch has no event")
     if len(parts) > most:
         raise TooLargeError(f"the batch has {len(parts):,} events; the limit is {most:,}")
-    return [_event(call, part, f"event {number} of the batch") for number, part in enumerate(parts)]
+    return [_event(call, part, f"event {number} of the batch: ") for number, part in enumerate(parts)]
 
 
-def _event(call: Call, raw: bytes, place: str) -> Event:
+def _event(call: Call, raw: bytes, place: str = "") -> Event:
     limit = call.doors.limits.event_bytes
     if len(raw) > limit:
-        raise TooLargeError(f"{place}: the event has {len(raw):,} bytes; the limit is {limit:,}")
+        raise TooLargeError(f"{place}$: the event has {len(raw):,} bytes; the limit is {limit:,}")
     try:
-        return read_event(raw, default_id=uuid4().hex, limits=call.doors.limits)
+        event = read_event(raw, default_id=uuid4().hex, limits=call.doors.limits)
     except EventError as error:
-        raise error if place == "$" else EventError(f"{place}: {error}") from None
-
-
-def _checked(call: Call, event: Event) -> Event:
-    """Structured mode promises a CloudEvent, which has a source."""
-    if call.media == CLOUDEVENT and not event.source:
-        raise EventError('$.specversion: a CloudEvent has "specversion": "1.0", an id, a source and a type')
+        raise EventError(f"{place}{error}") from None
+    if call.media in (CLOUDEVENT, BATCH) and not event.source:  # the media type promises CloudEvents, which have one
+        raise EventError(f'{place}$.specversion: a CloudEvent has "specversion": "1.0", an id, a source and a type')
     return event
 
 
@@ -86,6 +83,8 @@ def _binary(call: Call, raw: bytes) -> Event:
     """CloudEvents' HTTP binding, binary content mode: headers are percent-encoded UTF-8."""
     members: dict[str, Any] = {}
     for name, value in call.request.headers.items():
+        if name in _NO_CONTEXT:
+            raise ParameterError(f"header {name}: the event's data is the body, and its type is in content-type")
         if name.startswith("ce-"):
             members[name[3:]] = _text(name, value)
     content = call.request.headers.get("content-type")
@@ -136,5 +135,5 @@ async def connect_publisher(call: Call) -> Response:
     name = (await call.members(_Publisher)).name
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in name[:64]).strip("-")
     if not plain:
-        raise ParameterError("$.name: a publisher's name has at least one letter or digit")
+        raise ParameterError("$.name: a publisher's name has at least one of A-Z a-z 0-9")
     return json_answer({"publisherId": f"publisher:{plain}-{uuid4().hex[:8]}", "name": name}, 201)

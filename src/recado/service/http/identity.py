@@ -4,6 +4,9 @@
   would be needed; an address that has sent too many gets 429 for every further wrong one.
 - Without a token, and only if ``access.anonymous`` is on and both the listener and the peer are on loopback, the caller
   names the user it stands for in ``X-Recado-User`` or ``?user=``.
+- A proxy on the same machine makes everybody look like loopback. So what bears the mark of a proxy needs a token: a
+  header that proxies add, or HTTP/1.0, which is how some speak that add none. One that leaves no mark cannot be told
+  from a local caller; behind it ``access.anonymous`` must be off.
 - A page in a browser on the same machine reaches loopback, too. So a caller without a token must address the service by
   a loopback name (no rebound DNS name in ``Host``), and must not come from a page of another origin (``Origin``).
 
@@ -12,6 +15,7 @@ Over WebSocket a token may come in HELLO instead, because browsers cannot set he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -26,7 +30,7 @@ from recado.service.permissions import Denied, Principal, anonymous
 from recado.service.tokens import Tokens
 
 USER_HEADER = "x-recado-user"
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_FORWARDED = re.compile(r"forwarded|via|x-forwarded.*|x-(real|client)-ip|(cf-connecting|true-client)-ip|x-envoy-.*")
 _ANONYMOUS = (
     "a token is needed: send it as 'Authorization: Bearer TOKEN' (on a WebSocket also as HELLO.token); "
     "'recado token add' makes one"
@@ -39,6 +43,7 @@ class Caller(msgspec.Struct, frozen=True):
     address: str
     headers: Mapping[str, str]  # names in lower case
     user: str = ""  # of the query
+    http: str = "1.1"
 
 
 class Identity:
@@ -59,14 +64,18 @@ class Identity:
         found = self._tokens.find(token) if token else None
         if found is not None:
             return found
-        self._metrics.failed_logins += 1
-        if wait := self._failures.take(address):
+        if wait := self.failed(address):
             raise TooManyError("too many requests with a wrong token came from this address; wait a minute", wait)
         raise UnauthenticatedError("the token is not known; it may have been revoked")
 
+    def failed(self, address: str) -> float:
+        """A wrong token or password came from there; how many seconds to wait, if too many did."""
+        self._metrics.failed_logins += 1
+        return self._failures.take(address)
+
     def anonymous(self, caller: Caller) -> Principal:
         """Whom a caller without a token stands for."""
-        forwarded = any(name in caller.headers for name in _FORWARDED)  # a proxy on loopback hides who really calls
+        forwarded = caller.http == "1.0" or any(map(_FORWARDED.fullmatch, caller.headers))
         if not self.open or forwarded or not is_loopback(caller.address):
             raise UnauthenticatedError(_ANONYMOUS)
         _check_not_a_page(caller.headers)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from starlette.responses import Response
 
 from recado.protocols.session.messages import Gap, SubCancelled
-from recado.service.http.answers import json_answer, raw_answer
+from recado.service.http.answers import MOST, json_answer, page, raw_answer
 from recado.service.http.call import Call, ParameterError
 from recado.service.legs import Notified
 from recado.service.permissions import Unknown, authorise
 
 DEVICE = "poll"
-MOST = 1_000
-"""Notifications of one answer."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -30,10 +30,11 @@ async def mailbox(call: Call) -> Response:
 
 
 async def peek(call: Call) -> Response:
-    """Look at what waits, without taking it."""
+    """Look at a page of what waits, without taking it."""
     limit = call.number("limit", MOST, 1) or 100
-    found = await call.engine.peek(call.who, call.user(), limit, call.number("after"), call.text("device"))
-    return _answer(found, ())
+    found = await call.engine.peek(call.who, call.user(), limit + 1, call.number("after"), call.text("device"))
+    shown = page(found, limit, _size)
+    return _answer(shown, (), b',"next":%d' % shown[-1].nid if len(shown) < len(found) else b"")
 
 
 async def purge(call: Call) -> Response:
@@ -64,8 +65,8 @@ async def take(call: Call) -> Response:
         call.doors.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
     client = call.request.client
     leg = await call.doors.polls.take(call.who, wanted.device, client.host if client else "", wanted.wait)
-    chosen = sorted(leg.notifications.values(), key=lambda notified: notified.nid)[: wanted.limit]
-    return _answer(chosen, tuple(leg.notices.values()))
+    found = sorted(leg.notifications.values(), key=lambda notified: notified.nid)
+    return _answer(page(found, wanted.limit, _size), tuple(leg.notices.values()))
 
 
 class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
@@ -89,9 +90,13 @@ def _check_self(call: Call) -> None:
         raise Unknown(f"only {call.user()!r} takes from this mailbox; peek looks without taking")
 
 
-def _answer(notifications: list[Notified], notices: tuple[Gap | SubCancelled, ...]) -> Response:
+def _size(notified: Notified) -> int:
+    return len(notified.event)
+
+
+def _answer(notifications: Sequence[Notified], notices: tuple[Gap | SubCancelled, ...], more: bytes = b"") -> Response:
     parts = b",".join(notified.message() for notified in notifications)
-    return raw_answer(b'{"notifications":[%b],"notices":%b}' % (parts, _encode(notices)))
+    return raw_answer(b'{"notifications":[%b],"notices":%b%b}' % (parts, _encode(notices), more))
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------

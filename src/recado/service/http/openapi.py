@@ -11,7 +11,7 @@ from recado.service.http.operations import OPERATIONS, Body, Operation
 from recado.service.http.schemas import SCHEMAS
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_ALWAYS = (400, 401, 429)
+_ALWAYS = (400, 401, 429, 503)
 _NAMED = {
     "user": {"type": "string", "pattern": r"^[A-Za-z0-9._~:@+-]{1,256}$"},
     "id": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[^/]+$"},

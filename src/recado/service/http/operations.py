@@ -13,6 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from recado.service.http import dead_letters, events, mailboxes, replays, service, subscriptions
+from recado.service.http.answers import MOST
 from recado.service.http.call import Call
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -68,12 +69,13 @@ _EVENTS = Body(
 )
 _USER = {"user": {"type": "string", "pattern": r"^([A-Za-z0-9._~:@+-]{1,256}|\*)$"}}
 _ONE_DEVICE = {"device": _DEVICE}
+_PAGE = {"limit": {"type": "integer", "minimum": 1, "maximum": MOST}, "after": _POSITION}
 
 # fmt: off
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "POST", "/v1/events", events.publish, "Publish one event or a batch", {202: "Published"},
-        headers={"X-Publisher-Id": {"type": "string"}}, body=_EVENTS, errors=(403, 408, 413, 415, 503), alias=True,
+        headers={"X-Publisher-Id": {"type": "string"}}, body=_EVENTS, errors=(403, 408, 413, 415), alias=True,
     ),
     Operation(
         "POST", "/v1/publishers", events.connect_publisher, "Get an id for a publisher", {201: "Publisher"},
@@ -81,7 +83,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "POST", "/v1/subscriptions", subscriptions.subscribe, "Subscribe", {201: "Subscription"}, query=_ONE_DEVICE,
-        body=_json("NewSubscription"), errors=(403, 408, 409, 413, 415, 503), alias=True,
+        body=_json("NewSubscription"), errors=(403, 408, 409, 413, 415), alias=True,
     ),
     Operation(
         "GET", "/v1/subscriptions", subscriptions.subscriptions, "List subscriptions", {200: "Subscriptions"},
@@ -89,7 +91,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "DELETE", "/v1/subscriptions", subscriptions.discard, "Start anew: cancel all of a device",
-        {200: "Cancelled"}, query=_ONE_DEVICE, errors=(403, 503), alias=True,
+        {200: "Cancelled"}, query=_ONE_DEVICE, errors=(403,), alias=True,
     ),
     Operation(
         "GET", "/v1/subscriptions/{id}", subscriptions.subscription, "Show a subscription", {200: "Subscription"},
@@ -97,11 +99,11 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "PATCH", "/v1/subscriptions/{id}", subscriptions.renew, "Renew a subscription", {200: "Subscription"},
-        body=_json("Renewal"), errors=(403, 404, 408, 409, 413, 415, 503), alias=True,
+        body=_json("Renewal"), errors=(403, 404, 408, 409, 413, 415), alias=True,
     ),
     Operation(
         "DELETE", "/v1/subscriptions/{id}", subscriptions.cancel, "Cancel a subscription", {204: ""},
-        errors=(403, 404, 503), alias=True,
+        errors=(403, 404), alias=True,
     ),
     Operation(
         "GET", "/v1/sessions", mailboxes.sessions, "List sessions", {200: "Sessions"}, query=_USER, errors=(403,)
@@ -122,18 +124,15 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET", "/v1/mailboxes/{user}/notifications", mailboxes.peek, "Look at what waits", {200: "Taken"},
-        query={
-            "limit": {"type": "integer", "minimum": 1, "maximum": mailboxes.MOST}, "after": _POSITION, **_ONE_DEVICE,
-        },
-        errors=(403, 404),
+        query={**_PAGE, **_ONE_DEVICE}, errors=(403, 404),
     ),
     Operation(
         "DELETE", "/v1/mailboxes/{user}/notifications", mailboxes.purge, "Throw away what waits", {200: "Purged"},
-        query=_ONE_DEVICE, errors=(403, 404, 503),
+        query=_ONE_DEVICE, errors=(403, 404),
     ),
     Operation(
         "POST", "/v1/mailboxes/{user}/take", mailboxes.take, "Take what waits, or wait for it (long poll)",
-        {200: "Taken"}, body=_json("Take"), errors=(403, 404, 408, 409, 413, 415, 503),
+        {200: "Taken"}, body=_json("Take"), errors=(403, 404, 408, 409, 413, 415),
     ),
     Operation(
         "POST", "/v1/mailboxes/{user}/ack", mailboxes.acknowledge, "Acknowledge what was taken", {204: ""},
@@ -143,17 +142,17 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET", "/v1/replay", replays.replay, "Events of the log, an event a line", {200: "Replayed"},
         query={
             "filter": _TEXT, "syntax": {"enum": ["auto", "expression", "template", "braces", "cesql"]}, "type": _TEXT,
-            "position": _POSITION, "since": _INSTANT, "limit": _COUNT,
+            "semantic": _TEXT, "position": _POSITION, "since": _INSTANT, "limit": _COUNT,
         },
-        errors=(403, 503), media="application/x-ndjson",
+        errors=(403,), media="application/x-ndjson",
     ),
     Operation(
         "POST", "/v1/replay", replays.replay_through, "The same through a subscription in the body",
-        {200: "Replayed"}, body=_json("Replay"), errors=(403, 408, 413, 415, 503), media="application/x-ndjson",
+        {200: "Replayed"}, body=_json("Replay"), errors=(403, 408, 413, 415), media="application/x-ndjson",
     ),
     Operation(
         "GET", "/v1/dead-letters", dead_letters.dead_letters, "Notifications that a webhook did not take",
-        {200: "DeadLetters"}, query=_USER, errors=(403,),
+        {200: "DeadLetters"}, query={**_USER, **_PAGE}, errors=(403,),
     ),
     Operation(
         "DELETE", "/v1/dead-letters", dead_letters.purge_dead_letters, "Forget all dead letters", {200: "Purged"},

@@ -2,18 +2,22 @@
 
 The first ``take`` of a device makes its leg; it stays until nobody asked for ``limits.poll_seconds`` after the last
 answer. What a take returned and nobody acknowledged is returned again by the next one, so an answer that got lost on
-its way costs nothing. The leg's window is what one take may return.
+its way costs nothing. The leg's window is what one take may return. A device has one take at a time: the newest wins,
+because whoever asked before it may be gone without a word.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
 from recado.service.engine import Engine
-from recado.service.legs import Notified
+from recado.service.http.problems import UnauthenticatedError
+from recado.service.legs import REVOKED, Notified
 from recado.service.permissions import Conflict, Principal
+from recado.service.tokens import Tokens
 
 WINDOW = 1_000
 
@@ -23,12 +27,13 @@ class Poll:
 
     kind = "poll"
 
-    def __init__(self, address: str, closed: Callable[[], None]) -> None:
-        self.address, self.window = address, WINDOW
+    def __init__(self, who: Principal, address: str, closed: Callable[[], None]) -> None:
+        self.who, self.address, self.window = who, address, WINDOW
         self._closed = closed
+        self._ended = ""
         self.notifications: dict[int, Notified] = {}
         self.notices: dict[int, Gap | SubCancelled] = {}
-        self.asking = False
+        self.asking = self._turn = 0
         self._news = asyncio.Event()
 
     def push(self, notifications: Sequence[Notified]) -> None:
@@ -43,19 +48,26 @@ class Poll:
         """There are no requests here, so there is nothing to answer."""
 
     def close(self, reason: str) -> None:
+        self._ended = reason
+        self.notifications.clear()
+        self.notices.clear()
         self._closed()
         self._news.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something, or the time is over."""
-        if self.notifications or self.notices:
-            return
+        """Until there is something, or the time is over; whoever waited before waits no more."""
+        self._turn += 1
+        mine = self._turn
+        self._news.set()
         self._news.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            pass
+        if not (self.notifications or self.notices):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+        if self._ended == REVOKED:
+            raise UnauthenticatedError("the token was revoked")
+        if self._turn != mine:
+            raise Conflict("a newer request of the same device took the place of this one; give each its own device")
 
     def forget(self, upto: int | None, notices: Sequence[int]) -> None:
         for nid in [nid for nid in self.notifications if upto is not None and nid <= upto]:
@@ -78,21 +90,20 @@ class Polls:
         leg = self._legs.get(key)
         if leg is None:
             leg = await self._attach(who, device, address)
-        if leg.asking:
-            raise Conflict(f"device {device!r} asks already in another request; give each its own device")
-        leg.asking = True
+        leg.who, leg.address = who, address
+        leg.asking += 1
         self._stop_timer(key)
         try:
             await leg.wait(seconds)
         finally:
-            leg.asking = False
-            if key in self._legs:
+            leg.asking -= 1
+            if not leg.asking and self._legs.get(key) is leg:
                 self._timers[key] = asyncio.get_running_loop().call_later(self._idle, self._expire, key)
         return leg
 
     async def _attach(self, who: Principal, device: str, address: str) -> Poll:
         key = (who.user, device)
-        leg = Poll(address, lambda: self._drop(key, leg))
+        leg = Poll(who, address, lambda: self._drop(key, leg))
         self._engine.attach(who, device, leg)
         self._legs[key] = leg
         await asyncio.sleep(0)  # what waits is given at the end of the turn
@@ -123,6 +134,13 @@ class Polls:
     def _stop_timer(self, key: tuple[str, str]) -> None:
         if timer := self._timers.pop(key, None):
             timer.cancel()
+
+    def recheck(self, tokens: Tokens) -> None:
+        """The tokens were read again: devices whose token is gone are disconnected."""
+        for leg in list(self._legs.values()):
+            if tokens.current(leg.who) is None:
+                leg.close(REVOKED)
+                self._engine.lost(leg, REVOKED)
 
     def close(self) -> None:
         for key in list(self._legs):

@@ -105,7 +105,10 @@ class HttpConnection(H11Protocol):
     # -- uvicorn's hooks -----------------------------------------------------------------------------------------------
 
     def _should_upgrade(self) -> bool:
-        return self._get_upgrade() == b"websocket" and self.scope["path"] == PATH
+        """Only for what a handshake is; anything else at that path is answered like a request, with a reason."""
+        plain = not any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
+        upgrade = self._get_upgrade() == b"websocket" and self.scope["path"] == PATH
+        return upgrade and plain and self.scope["method"] == "GET"
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Let a WebSocket have the connection; it reads the request once more, in its own way."""

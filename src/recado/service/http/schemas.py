@@ -9,6 +9,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 _INSTANT = {"type": "string", "format": "date-time"}
 _DEVICE = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,128}$"}
 _NID = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_NEXT = {**_NID, "description": "there if more is left: give it as after to go on"}
 
 
 def _object(required: tuple[str, ...] = (), *, closed: bool = False, **members: Any) -> dict[str, Any]:
@@ -115,25 +116,29 @@ SCHEMAS: dict[str, Any] = {
     "Notification": _object(
         ("type", "nid", "sub_id", "event", "generated_at"),
         type={"const": "NOTIFY"}, nid=_NID, sub_id=_TEXT, event={"type": "object"}, generated_at=_INSTANT,
-        queued={"type": "boolean"},
+        queued={"type": "boolean"}, why={"type": "object"},
     ),
     "Taken": _object(
         ("notifications", "notices"),
-        notifications=_list("Notification"), notices={"type": "array", "items": {"type": "object"}},
+        notifications=_list("Notification"), notices={"type": "array", "items": {"type": "object"}}, next=_NEXT,
     ),
     "Purged": _object(("purged",), purged=_COUNT),
     "Replay": _object(
         closed=True,
         sub={"type": "object", "description": "filter, filters, syntax and type of a subscription"},
-        position={"type": ["integer", "null"]}, since={"type": ["string", "null"]}, limit={"type": ["integer", "null"]},
+        position={"type": ["integer", "null"], "minimum": 0}, since={"type": ["string", "null"]},
+        limit={"type": ["integer", "null"], "minimum": 1},
     ),
-    "Replayed": {"type": "string", "description": 'a line for each event: {"position": 7, "event": {...}}'},
+    "Replayed": {
+        "type": "string",
+        "description": 'a line for each event, {"position": 7, "event": {...}}, then for damage, {"damage": "..."}',
+    },
     "DeadLetter": _object(
         ("number", "user", "sub_id", "nid", "url", "event", "reason", "at", "attempts"),
         number=_COUNT, user=_TEXT, sub_id=_TEXT, nid=_NID, url=_TEXT, event={"type": "object"}, reason=_TEXT,
         at=_INSTANT, attempts=_COUNT,
     ),
-    "DeadLetters": _object(("dead_letters",), dead_letters=_list("DeadLetter")),
+    "DeadLetters": _object(("dead_letters",), dead_letters=_list("DeadLetter"), next=_NEXT),
     "Retried": _object(("number", "retried"), number=_COUNT, retried={"type": "boolean"}),
     "Status": {"type": "object"},
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
@@ -54,7 +55,7 @@ class SipDoor:
 
     @classmethod
     async def open(cls, doors: Doors) -> SipDoor:
-        door = cls(doors, People(doors.config, doors.tokens))
+        door = cls(doors, People(doors.config, doors.tokens, doors.identity.failed))
         try:
             await door._open()
         except OSError as error:
@@ -93,6 +94,7 @@ class SipDoor:
                 home = read_address(self._sip.registrar)
             except SipError as error:
                 raise ConfigError(f"$.sip.registrar: must be host:port or {EMBEDDED}: {error}") from None
+            await _check_name(home.host)
             return home._replace(transport=self._sip.transport), self._sip.port
         registrar = await open_registrar(Address("udp", host, self._sip.port), (self._people.domain,), guard=guard)
         self._held.push_async_callback(registrar.close)
@@ -142,7 +144,7 @@ class SipDoor:
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
         leg = SipLeg(self._doors, who, device, partial(self._hang_up, event.call))
-        leg.connect(self._rudp, (media.host, media.port), ours, media.connection)
+        leg.connect(self._rudp, media, ours, media.connection)
         self._doors.connections += 1
         self._legs[event.call] = leg
         host, port = self._rudp.address
@@ -174,7 +176,7 @@ class SipDoor:
         except SipError as error:
             self._legs[call].finish(str(error))
         else:
-            self._legs[call].updated((media.host, media.port))
+            self._legs[call].updated(media)
 
     def _replace(self, call: str) -> None:
         """A device has one session: one that it lost, and did not update, ends (15.4-A17)."""
@@ -199,6 +201,12 @@ class SipDoor:
         if not self._legs:
             self._empty.set()
 
+    def recheck(self) -> None:
+        """The tokens were read again: sessions of those that are gone end."""
+        for leg in list(self._legs.values()):
+            if not leg.closed:
+                leg.recheck()
+
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> None:
@@ -222,6 +230,15 @@ class SipDoor:
             self._endpoint.do(self._endpoint.core.unregister)
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._unregistered.wait()
+
+
+async def _check_name(host: str) -> None:
+    """A name that does not exist is a mistake; a server that is not there yet may come."""
+    try:
+        await asyncio.get_running_loop().getaddrinfo(host, None)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise ConfigError(f"$.sip.registrar: {host}: {error.strerror}") from None
 
 
 def _status(error: RecadoError) -> int:

@@ -1,4 +1,6 @@
-"""One SIP session as the leg of a device: frames of messages over RUDP, whose acknowledgements confirm notifications.
+"""One SIP session as the leg of a device: frames of messages over RUDP.
+
+The device confirms notifications with ACK if its session description says so, and else RUDP's acknowledgements do.
 
     invited --ACK, and the peer was heard at its address--> attached --RUDP fails--> lost --session update--> attached
 
@@ -13,23 +15,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from recado.datagrams import Address, RudpEndpoint, RudpLink
 from recado.errors import LimitError, RecadoError
-from recado.protocols.rudp import RudpSettings, Unreachable
+from recado.protocols.rudp import Unreachable
 from recado.protocols.rudp.outputs import show
 from recado.protocols.session import messages as m
+from recado.protocols.sip.sdp import Media
 from recado.service.doors import Doors
 from recado.service.http.problems import status_of, text_of
 from recado.service.permissions import Principal
-from recado.service.websocket.outgoing import Batch, Outgoing
-from recado.service.websocket.session import Session
+from recado.service.sessions.outgoing import Batch, Outgoing
+from recado.service.sessions.session import Session
 
 FRAME_BYTES = 32 * 1024
-MESSAGE_BYTES = RudpSettings().max_message_bytes - FRAME_BYTES - 2
 FLYING_BYTES = 512 * 1024
 """Frames that are not acknowledged, before the next one waits."""
 FLYING_FRAMES = 256
@@ -52,13 +54,15 @@ class SipLeg(Session):
         self._established = self._there = self.attached = self.closed = False
         self._unread: deque[bytes] = deque()
         self._unread_bytes = self._flying_bytes = 0
+        self._seen: tuple[int | None, str | None] = None, None
         self._next: Address | None = None  # where the device says it is, and was not heard yet
         self._timer: asyncio.TimerHandle | None = None
 
-    def connect(self, rudp: RudpEndpoint, to: Address, ours: int, theirs: int) -> None:
+    def connect(self, rudp: RudpEndpoint, media: Media, ours: int, theirs: int) -> None:
+        to = media.host, media.port
         self.link: RudpLink = rudp.open(to, ours, theirs, self._heard, self._failed)
         self.link.on_source = self._came_from
-        self.address = show(to)
+        self.address, self._seen, self._confirms = show(to), (media.seen, media.log), media.confirms
 
     # -- what SIP tells ------------------------------------------------------------------------------------------------
 
@@ -68,8 +72,9 @@ class SipLeg(Session):
         self.link.post_ping()
         self._settle()
 
-    def updated(self, to: Address) -> None:
+    def updated(self, media: Media) -> None:
         """The device says that it is there, perhaps where it was."""
+        to, self._seen = (media.host, media.port), (media.seen, media.log)
         if to in (self.link.remote_address, self.link.source):
             self._move(to)
         else:
@@ -108,7 +113,7 @@ class SipLeg(Session):
             return
         self.attached = True
         try:
-            self._engine.attach(self.who, self.device, self)
+            self.begin(*self._seen)
         except RecadoError as error:
             self.finish(text_of(error))
 
@@ -121,17 +126,6 @@ class SipLeg(Session):
         self._arm(self._doors.config.sessions.leg_ttl_seconds)
 
     # -- out -----------------------------------------------------------------------------------------------------------
-
-    def say(self, messages: Sequence[m.FromService]) -> None:
-        self._out.put([self._fitting(message) for message in messages])
-
-    def _fitting(self, message: m.FromService) -> bytes:
-        """An answer that RUDP cannot carry becomes an error that says so."""
-        text = _encode(message)
-        if len(text) <= MESSAGE_BYTES:
-            return text
-        too_large = f"the answer has {len(text):,} bytes, too many for SIP; ask by WebSocket or HTTP"
-        return _encode(m.Error(getattr(message, "req", None), 413, too_large))
 
     def _post(self, frame: Batch) -> None:
         size = len(frame.payload)
@@ -156,9 +150,9 @@ class SipLeg(Session):
         self._flying_bytes -= len(frame.payload)
         if error is not None:
             return
-        if frame.upto:
+        if frame.upto and not self._confirms:
             self._engine.acked(self, frame.upto)
-        if frame.notices:
+        if frame.notices and not self._confirms:
             self._engine.noticed(self, frame.notices)
         if not self._full and not self.link.failed:
             self._out.resume()

@@ -8,6 +8,7 @@ registrar and the service ask for credentials, with one guard for both: the user
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from urllib.parse import unquote
 
 from recado.errors import RecadoError
@@ -21,12 +22,14 @@ from recado.service.tokens import SIP_REALM, Tokens
 
 
 class People:
-    def __init__(self, config: Config, tokens: Tokens) -> None:
+    """``failed`` counts wrong credentials by the host that they came from, as those of HTTP are."""
+
+    def __init__(self, config: Config, tokens: Tokens, failed: Callable[[str], float]) -> None:
         own = read_sip_uri(config.sip.uri)
         if own.user is None:
             raise ConfigError(f"$.sip.uri: {config.sip.uri!r} has no name; write it as sip:broker@example.org")
         self.domain, self._name = own.host.lower(), own.user
-        self._access, self._tokens = config.access, tokens
+        self._access, self._tokens, self._failed = config.access, tokens, failed
         self._password = config.sip.password or secrets.token_urlsafe(32)
         self._open = config.access.anonymous and is_loopback(config.sip.host)
         if not self._open and not len(tokens):
@@ -45,7 +48,7 @@ class People:
         if self._open:
             return None
         key = secrets.token_bytes(32)
-        return Guard(SIP_REALM, self._secret, key, domains=(self.domain,), algorithms=("SHA-256",))
+        return Guard(SIP_REALM, self._secret, key, domains=(self.domain,), algorithms=("SHA-256",), failed=self._failed)
 
     def _secret(self, username: str, realm: str, algorithm: Algorithm) -> str | None:
         if username == self._name:

@@ -24,6 +24,8 @@ create index if not exists letters_user on letters (user);
 """
 _COLUMNS = "number, user, sub_id, nid, url, event, reason, at, attempts"
 
+_OF = "(? = '*' or user = ?)"
+
 
 class Letter(msgspec.Struct, frozen=True):
     number: int
@@ -68,9 +70,9 @@ class Letters:
                 "delete from letters where number in (select number from letters order by number limit ?)", (surplus,)
             )
 
-    def of(self, user: str, limit: int = 1_000) -> list[Letter]:
-        """The oldest letters of a user."""
-        return self._read("where user = ? order by number limit ?", user, limit)
+    def of(self, user: str, limit: int = 1_000, after: int = 0) -> list[Letter]:
+        """The oldest letters of a user, or of all ("*"), with a number greater than ``after``."""
+        return self._read(f"where {_OF} and number > ? order by number limit ?", user, user, after, limit)
 
     def find(self, number: int) -> Letter | None:
         found = self._read("where number = ?", number)
@@ -80,7 +82,7 @@ class Letters:
         self._database.execute("delete from letters where number = ?", (number,))
 
     def purge(self, user: str) -> int:
-        return self._database.execute("delete from letters where user = ?", (user,)).rowcount
+        return self._database.execute(f"delete from letters where {_OF}", (user, user)).rowcount  # noqa: S608  # fixed text
 
     def copy(self, target: sqlite3.Connection) -> None:
         """All of them, into another database."""

@@ -1,8 +1,9 @@
-"""The session on one WebSocket after HELLO: its messages in, the engine's answers and notifications out.
+"""The session of a device after it was let in: its messages in, the engine's answers and notifications out.
 
-This is the leg that the engine sees. Publications of one frame go to the engine together and are answered when they are
-on stable storage; SUBSCRIBEs run side by side, and other requests in their turn. Whatever is not yet answered is
-counted, and a connection with too much of it is not read until there is less: the sender feels that through TCP.
+This is the leg that the engine sees, over a WebSocket or, as ``recado.service.sip.leg``, over RUDP. Publications of one
+frame go to the engine together and are answered when they are on stable storage; SUBSCRIBEs run side by side, and other
+requests in their turn. Whatever is not yet answered is counted, and a connection with too much of it is not read until
+there is less.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
@@ -20,22 +22,21 @@ from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.protocols.session import messages as m
 from recado.service.doors import Doors
-from recado.service.http.problems import TooManyError, status_of, text_of
-from recado.service.legs import Notified
+from recado.service.http.problems import status_of, text_of
+from recado.service.legs import REVOKED, Notified
 from recado.service.permissions import Denied, Principal
 from recado.service.records import instant, shown
-from recado.service.websocket.outgoing import Outgoing
+from recado.service.sessions.outgoing import Outgoing
 
 _encode = msgspec.json.Encoder().encode
-_log = logging.getLogger("recado.websocket")
+_log = logging.getLogger("recado.sessions")
 WAITING_BYTES = 1024 * 1024
 """Publications that wait for the log, before the connection is not read any more."""
 WAITING_REQUESTS = 1_024
-REPLAYS = 4
 
 
 class Session:
-    """One device on one WebSocket."""
+    """One device on one connection, a WebSocket unless a subclass says otherwise."""
 
     kind = "websocket"
 
@@ -52,14 +53,15 @@ class Session:
         self._barrier: asyncio.Task[None] | None = None  # the last request that others wait for
         self._beside: dict[asyncio.Task[None], None] = {}  # SUBSCRIBEs since then that are not answered
         self._room: asyncio.Future[None] | None = None
+        self._abandoned = False
         self._prefix, self._published = uuid4().hex, 0  # of ids for events that have none
         self.waiting_bytes = 0  # of publications that are not answered
         self.publishing = 0
         self.answered: Callable[[], None] = lambda: None  # told whenever less waits
 
-    def begin(self, seen: int | None) -> None:
+    def begin(self, seen: int | None, log: str | None = None) -> None:
         """Be the device's leg; WELCOME goes before what the engine sends at once."""
-        welcome = self._engine.attach(self.who, self.device, self, seen)
+        welcome = self._engine.attach(self.who, self.device, self, seen, log)
         self._out.put_first(_encode(welcome))
 
     # -- the leg -------------------------------------------------------------------------------------------------------
@@ -75,6 +77,15 @@ class Session:
 
     def close(self, reason: str) -> None:
         self._end(reason)
+
+    def recheck(self) -> None:
+        """The tokens were read again: the session goes on with the rights of now, or ends."""
+        who = self._doors.tokens.current(self.who)
+        if who is None:
+            self._doors.metrics.by["sessions_closed"][REVOKED] += 1
+            self._end(REVOKED)
+        else:
+            self.who = who
 
     # -- what the agent says -------------------------------------------------------------------------------------------
 
@@ -99,9 +110,13 @@ class Session:
 
     def _take(self, message: m.FromAgent) -> None:
         match message:
-            case m.Ack(upto, notices):
+            case m.Ack(upto, notices, nids, window):
+                if window is not None:
+                    self._engine.widen(self, max(1, min(window, m.WIDEST * self.window)))
                 if upto is not None:
                     self._engine.acked(self, upto)
+                if nids:
+                    self._engine.acked_apart(self, nids)
                 if notices:
                     self._engine.noticed(self, notices)
             case m.Ping(req):
@@ -159,8 +174,17 @@ class Session:
             case m.DiscardSubs(req):
                 await engine.discard(who, self.device)
             case m.QuerySubs(req):
-                return m.Subs(req, tuple(shown(held.members()) for held in engine.subscriptions(who)))
+                return await self._list(req)
         return m.Ok(message.req)
+
+    async def _list(self, req: int) -> m.FromService:
+        """The subscriptions, in as many messages as it takes; the last one is the answer."""
+        for part in m.list_subs(req, (shown(held.members()) for held in self._engine.subscriptions(self.who))):
+            if not part.more:
+                break
+            self.say([part])
+            await self._room_for_answers()
+        return part
 
     def _start(self, req: int, request: Coroutine[Any, Any, m.FromService]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._answer(req, request))
@@ -233,9 +257,6 @@ class Session:
     # -- replay --------------------------------------------------------------------------------------------------------
 
     def _begin_replay(self, message: m.Replay) -> None:
-        if len(self._replays) >= REPLAYS:
-            self._refuse(message.req, TooManyError(f"{REPLAYS} replays run on this connection already; let one end"))
-            return
         task = self._start(message.req, self._replay(message))
         self._replays[task] = None
         task.add_done_callback(self._replays.pop)
@@ -243,19 +264,23 @@ class Session:
     async def _replay(self, message: m.Replay) -> m.FromService:
         self._doors.check_request(self.who)
         since = instant(message.since, "since")
-        found = self._engine.replay(
-            self.who, bytes(message.sub), position=message.position, since=since, limit=message.limit
-        )
-        async for position, event in found:
-            self._out.put([b'{"type":"REPLAYED","req":%d,"position":%d,"event":%b}' % (message.req, position, event)])
-            if self._out.answer_bytes > self._doors.config.limits.outgoing_bytes // 2:
-                await self._wait_for_room()
-        return m.Ok(message.req)
+        damage: dict[str, None] = {}
+        wanted = {"position": message.position, "limit": message.limit}
+        replay = self._doors.replay(self.who, bytes(message.sub), since=since, damage=damage, **wanted)
+        async with aclosing(replay) as found:
+            async for position, event in found:
+                self._out.put(
+                    [b'{"type":"REPLAYED","req":%d,"position":%d,"event":%b}' % (message.req, position, event)]
+                )
+                await self._room_for_answers()
+        return m.Ok(message.req, damage=tuple(damage))
 
-    async def _wait_for_room(self) -> None:
-        if self._room is None or self._room.done():
-            self._room = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._room)
+    async def _room_for_answers(self) -> None:
+        """Whoever has much to say waits until the other side has taken what was said."""
+        while self._out.answer_bytes > self._doors.config.limits.outgoing_bytes // 2 and not self._abandoned:
+            if self._room is None or self._room.done():
+                self._room = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._room)
 
     def sent(self) -> None:
         """The socket took something: whoever waited for room may go on."""
@@ -264,5 +289,7 @@ class Session:
 
     def abandon(self) -> None:
         """The connection is gone: replays stop. Other requests end as they would have, only nobody hears of it."""
+        self._abandoned = True
+        self.sent()
         for task in list(self._replays):
             task.cancel()
