@@ -1,13 +1,19 @@
 """``recado pipeline`` as a user meets it. The session is the suite's own; the verbs leave it open."""
 
+import os
+import signal
+import threading
+
 import pytest
 
 from recado.cli import spark_demo
 from recado.cli.app import main
-from recado.cli.pipeline.spark import SparkOptions
+from recado.cli.pipeline.spark import Job
+from recado.cli.pipeline.stream import _Told, _wait
 from recado.cli.service_demo import some_quotes
 from recado.errors import RecadoError
 from recado.model.codec import read_event
+from recado.pipeline.stream import BatchSummary
 from recado.store.log import EventLog
 from samples import EVENTS, SUBSCRIPTIONS, expected, pairs
 
@@ -83,6 +89,36 @@ def test_publish_change_prune_and_stream(job, spark, recado, tmp_path, write):
     assert pairs(spark.read.parquet(str(tmp_path / "out"))) == [("b", "t")]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_stream_between_two_calls_to_the_jvm(number):
+    before = signal.getsignal(number)
+    calls = []
+
+    class Query:
+        def awaitTermination(self, seconds):  # noqa: N802  # Spark's name
+            os.kill(os.getpid(), number)
+            calls.append("waited")
+            return False
+
+        def stop(self):
+            calls.append("stopped")
+
+    _wait(Query(), threading.Event())
+    assert calls == ["waited", "stopped"]
+    assert signal.getsignal(number) is before
+
+
+def test_a_stream_stops_when_nobody_reads_what_it_tells(monkeypatch):
+    def gone(record):
+        raise BrokenPipeError
+
+    told = _Told(people=False, quiet=False)
+    monkeypatch.setattr("recado.cli.pipeline.stream.write_json", gone)
+    told.batch(BatchSummary(0, 1, 0, 3, False))
+    assert told.stop.is_set()
+    assert told.totals()["notifications"] == 1
+
+
 def test_report_and_frequencies(job, tmp_path, write):
     job("report", SUBSCRIPTIONS, "--events", EVENTS, "--out", tmp_path / "report")
     assert (tmp_path / "report" / "index.html").read_text().startswith("<!doctype html>")
@@ -100,7 +136,10 @@ def test_report_and_frequencies(job, tmp_path, write):
         (["match", SUBSCRIPTIONS, EVENTS, "--out", "."], "is there already; --overwrite replaces it"),
         (["match", SUBSCRIPTIONS, EVENTS, "--out", "OUT", "--json-column", "nothing"], "there is no column 'nothing'"),
         (["match", SUBSCRIPTIONS, EVENTS, "--out", "OUT", "--conf", "x"], "a setting is written spark.some.name=value"),
-        (["stream", "OUT", EVENTS, "--out", "OUT", "--checkpoint", "OUT"], "publish one first"),
+        (["match", SUBSCRIPTIONS, "BAD", "--out", "OUT", "--format", "parquet"], "bad.ndjson cannot be read"),
+        (["match", SUBSCRIPTIONS, EVENTS, "--out", "OUT", "--partitions", "0"], "it must be at least 1"),
+        (["stream", "OUT", EVENTS, "--out", "OUT", "--checkpoint", "OUT"], "a stream follows a folder or a log"),
+        (["stream", "OUT", ".", "--format", "ndjson", "--out", "OUT", "--checkpoint", "OUT"], "publish one first"),
         (["publish", "--set", "OUT"], "nothing to publish"),
         (["publish", "--set", "OUT", "--remove", "x"], "needs --change"),
         (["publish", "--set", "OUT", "--change", "--remove", "x"], "publish one first"),
@@ -118,9 +157,9 @@ def test_mistakes_are_told_in_one_message(recado, tmp_path, write, arguments, me
 
 
 def test_settings_of_spark():
-    assert SparkOptions(conf=("spark.a=b=c",)).settings() == {"spark.a": "b=c"}
+    assert Job(conf=("spark.a=b=c",)).settings() == {"spark.a": "b=c"}
     with pytest.raises(RecadoError, match="--conf a"):
-        SparkOptions(conf=("a=b",)).settings()
+        Job(conf=("a=b",)).settings()
 
 
 def test_people_see_a_table_and_progress(recado, spark, tmp_path, write):

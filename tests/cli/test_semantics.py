@@ -189,3 +189,46 @@ def test_wrong_input_is_told_and_is_exit_code_2(recado, arguments, message):
     run = recado("semantics", *arguments)
     assert run.code == 2
     assert message in run.err
+
+
+# -- recado match ------------------------------------------------------------------------------------------------------
+
+SUBSCRIPTIONS = (
+    '{"id": "exact", "filter": "price > 50"}',
+    '{"id": "words", "filter": "{sale price, GT, 50}", "semantic": {}}',
+    '{"id": "own", "filter": "{laptop, GT, 1; colour, EQ, red}", "semantic": {}}',
+)
+EVENTS = ('{"id": "a", "price": 60}', '{"id": "b", "notebook": 3}')
+
+
+def matches(run):
+    return [(record["event"], record["subscription"]) for record in run.records]
+
+
+@pytest.mark.parametrize("engine", ["index", "batch", "naive"])
+def test_match_understands_semantic_subscriptions(recado, write, engine):
+    files = write("subscriptions", *SUBSCRIPTIONS), write("events", *EVENTS)
+    options = ("--engine", engine, "--measure", "mean")
+    assert matches(recado("match", *files, *options)) == [("a", "exact"), ("a", "words")]
+    given = write("given.toml", "[[precomputed]]", 'a = "laptop"', 'b = "notebook"', "similarity = 0.95")
+    run = recado("match", *files, *options, "--overrides", given, "--unmatched", "ignore")
+    assert matches(run) == [("a", "exact"), ("a", "words"), ("b", "own")]
+    assert recado("semantics", "review", "--refuse", "sale price", "price").code == 0
+    assert matches(recado("match", *files, *options)) == [("a", "exact")]
+    assert recado("match", *files, "--measure", "men").code == 2
+
+
+@pytest.mark.parametrize("engine", ["index", "naive"])
+def test_match_goes_on_with_exact_subscriptions_where_words_are_missing(recado, write, engine):
+    files = write("subscriptions", *SUBSCRIPTIONS[:1], SUBSCRIPTIONS[1].replace("{}", '{"language": "fr"}'))
+    run = recado("match", files, write("events", *EVENTS), "--engine", engine)
+    assert matches(run) == [("a", "exact")]
+    assert "recado semantics add-language" in run.err
+    assert "1 bad line" in run.err
+
+
+def test_align_with_the_subscriber_s_names(recado):
+    asked = "{sale price, GT, 50}", SALE, "--measure", "mean", "--rename"
+    (record,) = recado("semantics", "align", *asked).records
+    assert record["event"]["sale price"] == record["event"]["price"] == 60
+    assert '"sale price":60' in recado("semantics", "align", *asked, terminal=True).out

@@ -93,6 +93,8 @@ def test_the_token_of_a_service_that_was_started_without_one(tmp_path, capsys):
     assert "sha256" not in line
     assert main(["token", "add", "phone", "--user", "eva", *data]) == 2
     assert main(["token", "add", "bad", "--user", "a b", *data]) == 2
+    for name in ("", " ", "a\nb", 101 * "a"):
+        assert main(["token", "add", name, "--user", "eva", *data]) == 2
     assert main(["token", "revoke", "phone", *data]) == 0
     assert main(["token", "revoke", "phone", *data]) == 2
     assert "no token with the name" in capsys.readouterr().err

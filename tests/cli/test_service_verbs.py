@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from client.service import Background
 from recado.cli.context_target import beginning
 from recado.cli.pub_template import expand, members, scalar
 from recado.cli.sub_format import compiled, for_a_person
+from recado.client.contexts import contexts_path
 from recado.errors import RecadoError
 
 RECADO = str(Path(sys.executable).parent / "recado")
@@ -54,6 +56,21 @@ def test_a_subscriber_that_was_away(recado):
     assert recado("sub", "Price < 25", "--durable", "cheap", "--timeout", "0.05").out == "", "it was acknowledged"
 
 
+def test_other_words_of_the_same_meaning(recado):
+    """Live, with the log before it, and from the log alone."""
+    recado("pub", '{"id": "e1", "type": "T0", "price": 60}')
+    wanted = ("{sale price, GT, 50}", "--type", "T0", "--measure", "mean")
+    got = recado("sub", *wanted, "--rename", "--from", "start", "--count", "1").records
+    assert [one["event"]["sale price"] for one in got] == [60]
+    assert recado("sub", *wanted, "--explain", "--durable", "d", "--timeout", "0.05").code == 3
+    recado("pub", '{"id": "e2", "type": "T0", "price": 70}')
+    [told] = recado("sub", *wanted, "--explain", "--durable", "d", "--count", "1").records
+    assert told["why"]["pairs"][0]["attribute"] == "price"
+    assert [one["event"]["id"] for one in recado("replay", *wanted).records] == ["e1", "e2"]
+    assert recado("replay", *wanted[:3]).records == []
+    assert "$.semantic.threshold" in recado("replay", *wanted, "--threshold", "7").err
+
+
 def test_without_acknowledgement_it_stays(recado):
     recado("sub", "--type", "T2", "--durable", "s", "--timeout", "0.05")
     recado("pub", "T2", "n=1")
@@ -87,6 +104,7 @@ def test_lines_from_standard_input_and_a_file(recado, write):
     assert "<stdin>:3: $: the JSON text ends too early" in run.err
     path = write("events.ndjson", '{"type": "T5", "n": {{count}}}', '{"type": "T5", "n": "{{count}}"}')
     assert recado("pub", "--file", path, "--template").code == 0
+    assert recado("pub", "--template", stdin='{"type": "{{nothing}}"}\n{"type": "other"}').err.startswith("<stdin>:1: ")
     batch = write("batch.json", '[{"type": "T5", "n": 7}]')
     assert recado("pub", "--file", batch).code == 0
     assert recado("replay", "--type", "T5", "--format", "%{n}").out.split() == ["1", "2", "1", "2", "7"]
@@ -110,6 +128,19 @@ def test_for_people(recado):
         (["pub", "T", "Price"], "is not name=value"),
         (["pub", "T", "n={{dice}}"], "there is no template {{dice}}"),
         (["pub", "--file", "/nowhere"], "/nowhere"),
+        (["pub", "T", "--file", "/nowhere"], "given as 'T' and in /nowhere"),
+        (["pub", "Price=3"], "write it first"),
+        (["pub", '{"type": "T"}', "Price=3"], "'Price=3' has no place"),
+        (["pub", "--count", "3"], "--count repeats an event of the arguments"),
+        (["pub", "T", "--rate", "nan"], "greater than 0"),
+        (["sub", "--durable", "a b"], "--durable 'a b' cannot be a name"),
+        (["sub", "--user", "a b"], "recado: 'a b' cannot name a user"),
+        (["sub", "--ttl", "nan"], "greater than 0"),
+        (["sub", "--ttl", "-1"], "greater than 0"),
+        (["sub", "--timeout", "inf"], "greater than 0"),
+        (["subscription", "renew", "s", "--ttl", "inf"], "greater than 0"),
+        (["subscription", "cancel"], "ID"),
+        (["replay", "--limit", "0"], "--limit"),
         (["replay", "--from", "2026-13-01T00:00:00Z"], "is not a position"),
         (["replay", "--url", "mqtt://x"], "leads to no service"),
         (["subscription", "cancel", "nothing"], "nothing"),
@@ -232,13 +263,21 @@ def test_context(recado, service, monkeypatch):
     assert recado("context", "select", "far").code == 2
     assert recado("context", "add", "bad", "nowhere").code == 2
     assert recado("context", "add", "a b", "recado://h").code == 2
+    file = contexts_path()
+    file.with_suffix(".new").write_text("left by a crash")
+    assert recado("context", "add", "other", "recado://ana:secret@h").code == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_text('{"urls": {"wrong": "x"}}')
+    assert "context 'wrong': 'x' is not a URL" in recado("context", "ls").err
+    file.write_text("{")
+    assert "mend the file, or remove it" in recado("pub", "T10").err
 
 
 # -- small parts
 
 
 def test_templates():
-    assert expand("{{count}}-{{ count }}", 7) == "7-7"
+    assert expand("{{count}}-{{ Count }}", 7) == "7-7"
     assert int(expand("{{random -3 3}}", 1)) in range(-3, 4)
     assert expand("{plain} {{", 1) == "{plain} {{"
     with pytest.raises(RecadoError, match="random"):

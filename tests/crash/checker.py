@@ -15,7 +15,7 @@ import recado.client as recado
 from recado.store.log import LogReader
 
 PUBLISHERS, IN_FLIGHT = 3, 4
-QUIET_SECONDS = 15.0
+QUIET_SECONDS = 60.0
 OPTIONS = {"first_wait": 0.02, "longest_wait": 0.3, "timeout": 90.0}
 
 
@@ -60,7 +60,7 @@ class Load:
     async def progress(self, events: int) -> None:
         """Wait until so many more are acknowledged."""
         target = len(self.acked) + events
-        deadline = time.monotonic() + QUIET_SECONDS * 4
+        deadline = time.monotonic() + QUIET_SECONDS
         while len(self.acked) < target:
             assert time.monotonic() < deadline, "nothing is acknowledged any more"
             self.raise_errors()
@@ -74,7 +74,7 @@ class Load:
     async def settle(self) -> None:
         """No more publications: every one that is under way is acknowledged, and everything is delivered."""
         self._stopping = True
-        await asyncio.wait_for(asyncio.gather(*self._publishing), QUIET_SECONDS * 4)
+        await asyncio.wait_for(asyncio.gather(*self._publishing), QUIET_SECONDS)
         known, since = -1, time.monotonic()
         while not set(self.acked) <= set(self.heard) and time.monotonic() - since < QUIET_SECONDS:
             if len(self.heard) != known:

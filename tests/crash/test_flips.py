@@ -6,7 +6,6 @@ to whoever runs the service (``damage``) or to the subscriber (a gap).
 """
 
 import asyncio
-import logging
 import random
 import shutil
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from crash.engines import ANA, BOB, RECORD, drained, event, opened
 from recado.errors import RecadoError
+from recado.store.log import Damage
 
 EVENTS = 120
 
@@ -68,30 +68,15 @@ async def look(folder: Path, expected: dict[str, bytes]) -> str:
 
 
 async def replay(engine, expected: dict[str, bytes]) -> list[str]:
-    """The log read again: what comes is what was published, and the service's own log names what does not come."""
-    said = Said()
-    logging.getLogger("recado.service").addHandler(said)
+    """The log read again: what comes is what was published, and the service names what does not come."""
+    damage: list[Damage] = []
     count = 0
-    try:
-        async for position, raw in engine.replay(ANA, RECORD, position=0):
-            if position < len(expected):
-                assert raw == expected[f"e-{position}"]
-                count += 1
-    finally:
-        logging.getLogger("recado.service").removeHandler(said)
-    assert count == len(expected) or any("position" in text for text in said.texts), "nobody says what is missing"
-    return said.texts
-
-
-class Said(logging.Handler):
-    """What the service logs as an error."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
+    async for position, raw in engine.replay(ANA, RECORD, position=0, on_damage=damage.append):
+        if position < len(expected):
+            assert raw == expected[f"e-{position}"]
+            count += 1
+    assert count == len(expected) or damage, "nobody says what is missing"
+    return [str(one) for one in damage]
 
 
 def flip(tmp_path, filled, name: str, flips: int, seed: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The command ``recado``: its verbs, its exit codes, and nothing that is slow to import.
 
 Verbs are registered by import path, so ``recado --help`` loads neither numba nor pyarrow. A verb returns its exit code
-or None: 0 ok, 1 failed (or "no"), 2 bad usage or bad input, 130 interrupted.
+or None, for 0; ``recado.cli.verb`` says what each code means.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cyclopts import CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from recado import __version__
-from recado.cli.verb import BAD_INPUT, FAILED, INTERRUPTED, OK, verb
+from recado.cli.output import complain
+from recado.cli.verb import BAD_INPUT, FAILED, INTERRUPTED, OK, READER_GONE, verb
 from recado.errors import RecadoError
 
 _HELP = """\
@@ -24,48 +25,111 @@ To begin with:
   recado demo                                       a sample, matched and shown
   recado match subscriptions.ndjson events.ndjson   who cares about what
   recado filter check 'Price < 25 and Stock in {"PETR4", "VALE3"}'
-  recado filter covers 'Price < 30' 'Price < 25'    exit code 0 for yes
+
+With an event service, in three terminals:
+
+  recado serve
+  recado sub 'Price < 25' --type Tick
+  recado pub Tick Stock=PETR4 Price=24.9
 
 On a terminal the output is for people; in a pipe, or with --json, it is one JSON object a line.
 """
 
-app = verb("recado", help=_HELP, version=__version__)
-app.command("recado.cli.demo:app", name="demo", help="Match the sample that Recado ships and show the result.")
-app.command("recado.cli.match:app", name="match", help="Match a file of events against a file of subscriptions.")
-app.command("recado.cli.filter:app", name="filter", help="Check, explain and compare filters.")
-app.command("recado.cli.serve:app", name="serve", help="Run the event service.")
-app.command("recado.cli.token:app", name="token", help="Make, list and revoke the tokens of a service.")
-app.command("recado.cli.backup:app", name="backup", help="Copy the data of a service, also while it runs.")
-app.command("recado.cli.pub:app", name="pub", help="Publish events.")
-app.command("recado.cli.sub:app", name="sub", help="Subscribe, and show what comes.")
-app.command("recado.cli.replay:app", name="replay", help="Show events of the service's log.")
-app.command("recado.cli.session:app", name="session", help="List, show and end sessions.")
-app.command("recado.cli.mailbox:app", name="mailbox", help="List, peek into, drain and purge mailboxes.")
-app.command("recado.cli.subscription:app", name="subscription", help="List, renew and cancel subscriptions.")
-app.command("recado.cli.context:app", name="context", help="Name services, and choose one.")
-app.command("recado.cli.semantics.app:app", name="semantics", help="Understand names: compare, align, add languages.")
-app.command("recado.cli.pipeline.app:app", name="pipeline", help="Match and analyse on Spark.")
-app.command("recado.cli.node.app:app", name="node", help="Run a node of an overlay, or use one that runs.")
-app.command("recado.cli.overlay:app", name="overlay", help="Start, watch and stop many nodes on this machine.")
-app.command("recado.cli.sim:app", name="sim", help="Run scenarios of the simulator and draw the results.")
-app.command("recado.cli.experiment:app", name="experiment", help="Repeat the experiments of the documents and report.")
-app.command("recado.cli.bench:app", name="bench", help="Measure the matching engines on your machine.")
+_EPILOGUE = """\
+Exit codes: 0 done, or yes; 1 failed, or no; 2 bad usage or bad input; 3 a --timeout is over; 130 interrupted; 141 the
+reader of the output went away. RECADO_URL, RECADO_TOKEN and RECADO_CONTEXT say which service is meant; NO_COLOR is
+respected.
+"""
+
+_VERBS = {
+    "Filters and matching": {
+        "demo": "Match the sample that Recado ships and show the result.",
+        "match": "Match a file of events against a file of subscriptions.",
+        "filter": "Check, explain and compare filters.",
+        "semantics": "Understand names: compare, align, add languages.",
+    },
+    "The event service": {
+        "serve": "Run the event service.",
+        "pub": "Publish events.",
+        "sub": "Subscribe, and show what comes.",
+        "replay": "Show events of the service's log.",
+        "session": "List, show and end sessions.",
+        "mailbox": "List, peek into, drain and purge mailboxes.",
+        "subscription": "List, renew and cancel subscriptions.",
+        "context": "Name services, and choose one.",
+        "token": "Make, list and revoke the tokens of a service.",
+        "backup": "Copy the data of a service, also while it runs.",
+        "log": "Look at the event log of a service, check it, repair it.",
+    },
+    "On Spark": {
+        "pipeline": "Match and analyse archives and streams.",
+    },
+    "Without a broker": {
+        "node": "Run a node of an overlay, or use one that runs.",
+        "overlay": "Start, watch and stop many nodes on this machine.",
+        "sim": "Run scenarios of the simulator and draw the results.",
+    },
+    "Measuring": {
+        "bench": "Measure matching, the pipeline, the simulator, the service and semantics on your machine.",
+        "experiment": "Repeat the experiments of the documents and report.",
+    },
+    "This command": {
+        "completion": "Complete words in bash, zsh and fish.",
+    },
+}
+_FOLDERS = ("semantics", "pipeline", "node")  # verbs whose commands have a module each
+
+
+def _all() -> App:
+    made = verb("recado", help=_HELP, epilogue=_EPILOGUE, version=__version__)
+    for place, (title, verbs) in enumerate(_VERBS.items()):
+        group = Group(title, sort_key=place)
+        made["--help"].group = made["--version"].group = group  # in the last one
+        for number, (name, help) in enumerate(verbs.items()):
+            module = f"recado.cli.{name}.app" if name in _FOLDERS else f"recado.cli.{name}"
+            made.command(f"{module}:app", name=name, help=help, group=group, sort_key=number)
+    return made
+
+
+app = _all()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     try:
-        result = app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+        result = app(_texts(arguments), exit_on_error=False, print_error=True, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         return BAD_INPUT  # already printed
     except RecadoError as error:
-        print(f"recado: {error}", file=sys.stderr)  # noqa: T201
+        complain(f"recado: {error}")
         return BAD_INPUT
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _reader_gone()
+    except OSError as error:
+        complain(f"recado: {error.filename}: {error.strerror}" if error.filename else f"recado: {error}")
         return FAILED
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        return _reader_gone()  # it is rich that met the closed pipe
     except KeyboardInterrupt:
         return INTERRUPTED
     return result if isinstance(result, int) else OK
+
+
+def _texts(arguments: Sequence[str] | None) -> Sequence[str]:
+    """The arguments; a RecadoError if one is not UTF-8, because no filter, name or value could hold it."""
+    given = sys.argv[1:] if arguments is None else arguments
+    for number, text in enumerate(given, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise RecadoError(f"argument {number}, {text!a}, is not UTF-8 text") from None
+    return given
+
+
+def _reader_gone() -> int:
+    """Whoever read our output went away. Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE

@@ -12,15 +12,20 @@ from recado.cli.verb import verb
 if TYPE_CHECKING:
     from recado.service.config import Config
 
-app = verb("backup")
+_HELP = """\
+  recado backup /backup/2026-11-16 --data recado-data
+  recado serve --data /backup/2026-11-16              to restore: a service on the copy
+
+A service that runs makes the copy itself, as of one moment, and goes on serving. The copy has the event log,
+subscriptions, mailboxes, dead letters and tokens.
+"""
+
+app = verb("backup", epilogue=_HELP)
 
 
 @app.default
-def backup(target: Path, *, config: Path | None = None, data: Path | None = None) -> None:
+def backup(target: Path, /, *, config: Path | None = None, data: Path | None = None) -> None:
     """Copy the event log, subscriptions, mailboxes, dead letters and tokens of a service into a new folder.
-
-    A service that runs makes the copy itself, as of one moment, and goes on serving. To restore, start a service on the
-    copy: recado serve --data TARGET.
 
     Parameters
     ----------

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from recado.cli.output import complain, console, for_people, write_json
-from recado.cli.verb import BAD_INPUT
+from recado.cli.verb import BAD_INPUT, FAILED, OK, verb
 
 if TYPE_CHECKING:
-    from recado.bench.pipeline.records import AnyRecord as PipelineRecord
-    from recado.bench.records import AnyRecord, Record
-    from recado.bench.semantics.records import AnyRecord as SemanticsRecord
-    from recado.bench.service.records import AnyRecord as ServiceRecord
-    from recado.bench.sim.records import AnyRecord as SimRecord
+    from recado.bench.records import Record
     from recado.bench.tables import Grid
 
-app = App(
-    name="bench",
-    help="Measure matching, the pipeline, the simulator and the service on your machine.",
-    help_format="plaintext",
-)
+app = verb("bench")
+R = TypeVar("R", bound="Record")
 
 WorkloadName = Literal["sensor", "stock", "mix", "wide", "text", "boolean", "churn", "growth"]
 PartName = Literal["compare", "kernel", "growth", "state"]
@@ -37,9 +30,9 @@ def matching(
     *,
     json: bool = False,
     quick: bool = False,
-    workload: Annotated[tuple[WorkloadName, ...], Parameter(consume_multiple=True, negative="")] = (),
+    workload: Annotated[tuple[WorkloadName, ...], Parameter(consume_multiple=True)] = (),
     case: str = "",
-    peers: Annotated[bool, Parameter(negative="")] = False,
+    peers: bool = False,
     markdown: Path | None = None,
 ) -> int:
     """Measure matching on seven workloads and a growth curve.
@@ -70,7 +63,9 @@ def matching(
     """
     from recado.bench.cases import FULL_SETTINGS, QUICK_SETTINGS, full_plan, quick_plan
     from recado.bench.oracle import DisagreementError
+    from recado.bench.report import markdown as page
     from recado.bench.runner import install_peers, run_plan, select
+    from recado.bench.tables import tables
 
     if peers and (message := install_peers()):
         complain(message)
@@ -79,49 +74,16 @@ def matching(
         complain(f"recado: no case has {case!r} in its title")
         return BAD_INPUT
     settings = QUICK_SETTINGS if quick else FULL_SETTINGS
-    people = for_people(json)
-    records: list[AnyRecord] = []
-    status = console(stderr=True).status("starting") if people else nullcontext()
     try:
-        with status as spinner:
-            announce = (lambda case: spinner.update(case.workload.title)) if spinner else (lambda case: None)
-            for record in run_plan(cases, settings, announce):
-                records.append(record)
-                if not people:
-                    write_json(record)
+        records = _measured(json, lambda say: run_plan(cases, settings, lambda case: say(case.workload.title)))
     except DisagreementError as error:
         complain(f"recado: {error}")
-        return 1
-    if people:
-        from recado.bench.tables import tables
-
-        _show(records, tables(records))
+        return FAILED
+    _show(json, records, tables)
     if markdown:
-        _write_page(markdown, records, quick, workload, case)
-    return 0
-
-
-def _show(records: Sequence[Record], grids: Sequence[Grid], used: str = " (one used)") -> None:
-    from recado.bench.records import Machine
-    from recado.bench.report import rich_table
-    from recado.bench.tables import machine_line
-
-    out = console()
-    for record in records:
-        if isinstance(record, Machine):
-            out.print(machine_line(record, used), style="dim")
-    for grid in grids:
-        out.print()
-        out.print(rich_table(grid))
-
-
-def _write_page(path: Path, records: list[AnyRecord], quick: bool, workloads: tuple[str, ...], case: str) -> None:
-    from recado.bench.report import markdown
-
-    words = ["recado", "bench", "matching", *(["--quick"] if quick else [])]
-    words += ["--workload", *workloads] if workloads else []
-    words += ["--case", case] if case else []
-    path.write_text(markdown(records, shlex.join(words)), encoding="utf-8")
+        chosen = [*(["--workload", *workload] if workload else []), *(["--case", case] if case else [])]
+        markdown.write_text(page(records, _command("matching", quick, chosen)), encoding="utf-8")
+    return OK
 
 
 @app.command
@@ -129,7 +91,7 @@ def pipeline(
     *,
     json: bool = False,
     quick: bool = False,
-    part: Annotated[tuple[PartName, ...], Parameter(consume_multiple=True, negative="")] = (),
+    part: Annotated[tuple[PartName, ...], Parameter(consume_multiple=True)] = (),
     markdown: Path | None = None,
 ) -> int:
     """Measure the pipeline on Spark, on all cores of this machine.
@@ -156,32 +118,21 @@ def pipeline(
         Write the results as a page of Markdown to this file, too, with a picture of the growth in images beside it.
     """
     from recado.bench.oracle import DisagreementError
+    from recado.bench.pipeline.page import write_page
     from recado.bench.pipeline.plan import full_plan, quick_plan
     from recado.bench.pipeline.run import run_plan
+    from recado.bench.pipeline.tables import tables
 
-    people = for_people(json)
-    records: list[PipelineRecord] = []
-    status = console(stderr=True).status("starting Spark") if people else nullcontext()
+    plan = (quick_plan if quick else full_plan)(part)
     try:
-        with status as spinner:
-            announce = spinner.update if spinner else (lambda step: None)
-            for record in run_plan((quick_plan if quick else full_plan)(part), announce):
-                records.append(record)
-                if not people:
-                    write_json(record)
+        records = _measured(json, lambda say: run_plan(plan, say), "starting Spark")
     except DisagreementError as error:
         complain(f"recado: {error}")
-        return 1
-    if people:
-        from recado.bench.pipeline.tables import tables
-
-        _show(records, tables(records), used="")
+        return FAILED
+    _show(json, records, tables, used="")
     if markdown:
-        from recado.bench.pipeline.page import write_page
-
-        words = ["recado", "bench", "pipeline", *(["--quick"] if quick else []), *(["--part", *part] if part else [])]
-        write_page(markdown, records, shlex.join(words))
-    return 0
+        write_page(markdown, records, _command("pipeline", quick, _parts(part)))
+    return OK
 
 
 @app.command
@@ -207,25 +158,15 @@ def sim(*, json: bool = False, quick: bool = False, markdown: Path | None = None
     """
     from recado.bench.sim.plan import full_plan, quick_plan
     from recado.bench.sim.run import run_plan
+    from recado.bench.sim.tables import markdown as page
+    from recado.bench.sim.tables import tables
 
-    people = for_people(json)
-    records: list[SimRecord] = []
-    with console(stderr=True).status("starting") if people else nullcontext() as spinner:
-        announce = spinner.update if spinner else (lambda step: None)
-        for record in run_plan((quick_plan if quick else full_plan)(), announce):
-            records.append(record)
-            if not people:
-                write_json(record)
-    if people:
-        from recado.bench.sim.tables import tables
-
-        _show(records, tables(records))
+    plan = (quick_plan if quick else full_plan)()
+    records = _measured(json, lambda say: run_plan(plan, say))
+    _show(json, records, tables)
     if markdown:
-        from recado.bench.sim.tables import markdown as page
-
-        words = ["recado", "bench", "sim", *(["--quick"] if quick else [])]
-        markdown.write_text(page(records, shlex.join(words)), encoding="utf-8")
-    return 0
+        markdown.write_text(page(records, _command("sim", quick)), encoding="utf-8")
+    return OK
 
 
 @app.command
@@ -233,7 +174,7 @@ def service(
     *,
     json: bool = False,
     quick: bool = False,
-    part: Annotated[tuple[ServicePart, ...], Parameter(consume_multiple=True, negative="")] = (),
+    part: Annotated[tuple[ServicePart, ...], Parameter(consume_multiple=True)] = (),
     markdown: Path | None = None,
 ) -> int:
     """Measure the event service against nats-server and mosquitto, each as a process on loopback.
@@ -260,25 +201,15 @@ def service(
     """
     from recado.bench.service.plan import full_plan, quick_plan
     from recado.bench.service.run import run_plan
+    from recado.bench.service.tables import markdown as page
+    from recado.bench.service.tables import tables
 
-    people = for_people(json)
-    records: list[ServiceRecord] = []
-    with console(stderr=True).status("starting") if people else nullcontext() as spinner:
-        announce = spinner.update if spinner else (lambda step: None)
-        for record in run_plan((quick_plan if quick else full_plan)(part), announce):
-            records.append(record)
-            if not people:
-                write_json(record)
-    if people:
-        from recado.bench.service.tables import tables
-
-        _show(records, tables(records), used="")
+    plan = (quick_plan if quick else full_plan)(part)
+    records = _measured(json, lambda say: run_plan(plan, say))
+    _show(json, records, tables, used="")
     if markdown:
-        from recado.bench.service.tables import markdown as page
-
-        words = ["recado", "bench", "service", *(["--quick"] if quick else []), *(["--part", *part] if part else [])]
-        markdown.write_text(page(records, shlex.join(words)), encoding="utf-8")
-    return 0
+        markdown.write_text(page(records, _command("service", quick, _parts(part))), encoding="utf-8")
+    return OK
 
 
 @app.command
@@ -304,22 +235,50 @@ def semantics(*, json: bool = False, quick: bool = False, markdown: Path | None 
     """
     from recado.bench.semantics.plan import full_plan, quick_plan
     from recado.bench.semantics.run import run_plan
+    from recado.bench.semantics.tables import markdown as page
+    from recado.bench.semantics.tables import tables
 
+    plan = (quick_plan if quick else full_plan)()
+    records = _measured(json, lambda say: run_plan(plan, say))
+    _show(json, records, tables)
+    if markdown:
+        markdown.write_text(page(records, _command("semantics", quick)), encoding="utf-8")
+    return OK
+
+
+def _measured(json: bool, run: Callable[[Callable[[str], Any]], Iterable[R]], first: str = "starting") -> list[R]:
+    """All records of a run: for people with a word on what is being measured, for programs written as they come."""
     people = for_people(json)
-    records: list[SemanticsRecord] = []
-    with console(stderr=True).status("starting") if people else nullcontext() as spinner:
-        announce = spinner.update if spinner else (lambda step: None)
-        for record in run_plan((quick_plan if quick else full_plan)(), announce):
+    records: list[R] = []
+    with console(stderr=True).status(first) if people else nullcontext() as spinner:
+        for record in run(spinner.update if spinner else lambda step: None):
             records.append(record)
             if not people:
                 write_json(record)
-    if people:
-        from recado.bench.semantics.tables import tables
+    return records
 
-        _show(records, tables(records))
-    if markdown:
-        from recado.bench.semantics.tables import markdown as page
 
-        words = ["recado", "bench", "semantics", *(["--quick"] if quick else [])]
-        markdown.write_text(page(records, shlex.join(words)), encoding="utf-8")
-    return 0
+def _show(json: bool, records: list[R], tables: Callable[[Sequence[R]], list[Grid]], used: str = " (one used)") -> None:
+    """The machine and the tables, for people; programs have had their records."""
+    from recado.bench.records import Machine
+    from recado.bench.report import rich_table
+    from recado.bench.tables import machine_line
+
+    if not for_people(json):
+        return
+    out = console()
+    for record in records:
+        if isinstance(record, Machine):
+            out.print(machine_line(record, used), style="dim")
+    for grid in tables(records):
+        out.print()
+        out.print(rich_table(grid))
+
+
+def _parts(part: Sequence[str]) -> list[str]:
+    return ["--part", *part] if part else []
+
+
+def _command(name: str, quick: bool, more: Sequence[str] = ()) -> str:
+    """The command that made a page, for the page."""
+    return shlex.join(["recado", "bench", name, *(["--quick"] if quick else []), *more])

@@ -15,7 +15,7 @@ A context is a service with a name, and who you are there:
   recado context ls
 
 The selected one is used where neither a flag nor RECADO_URL names a service. They are kept in contexts.json in the
-recado folder of the XDG configuration folder, for your eyes only.
+recado folder of the XDG configuration folder, which only you can read.
 """
 
 app = verb("context", epilogue=_HELP)
@@ -69,9 +69,13 @@ def ls(*, json: bool = False) -> int:
 
 
 def _row(name: str, url: str, selected: bool) -> dict[str, Any]:
+    from recado.client.errors import AddressError
     from recado.client.urls import parse_url
 
-    target = parse_url(url)
+    try:
+        target = parse_url(url)
+    except AddressError as error:
+        raise AddressError(f"context {name!r}: {error}; recado context add {name} URL replaces it") from None
     where = target.shown()
     return {"name": name, "selected": selected, "where": where, "user": target.user, "token": bool(target.token)}
 

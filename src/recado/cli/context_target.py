@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from recado.client.http import Http
     from recado.client.urls import Target
 
-TIMED_OUT = 3
-"""Exit code of a command that waited as long as it was told to."""
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)

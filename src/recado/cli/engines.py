@@ -1,13 +1,19 @@
-"""The three engines of ``recado match`` behind one face: load subscriptions, then match a chunk of events."""
+"""The three engines of ``recado match`` behind one face: load subscriptions, then match a chunk of events.
+
+All of them understand semantic subscriptions by the same knowledge: the index and its batches through the semantic
+matcher, the naive one through the plain oracle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.semantics.knowledge import Knowledge
+from recado.semantics.match import semantic_match
+from recado.semantics.settings import read_settings
 
 EngineName = Literal["index", "naive", "batch"]
 Matched = Iterator[tuple[str, list[str]]]
@@ -15,6 +21,9 @@ Matched = Iterator[tuple[str, list[str]]]
 
 
 class Engine(Protocol):
+    def check(self, subscription: Subscription) -> None:
+        """Load what a semantic subscription needs; a RecadoError says what is missing."""
+
     def load(self, subscriptions: Iterable[Subscription]) -> None:
         """Take subscriptions that were read from records, and so are checked."""
 
@@ -22,52 +31,63 @@ class Engine(Protocol):
     def __len__(self) -> int: ...
 
 
-def make_engine(name: EngineName) -> Engine:
+def make_engine(name: EngineName, knowledge: Knowledge | None = None) -> Engine:
     """The engine of that name, empty."""
+    known = knowledge or Knowledge()
     if name == "naive":
-        return _Naive()
-    return _Index() if name == "index" else _Batch()
+        return _Naive(known)
+    return _Index(known) if name == "index" else _Batch(known)
 
 
 class _Naive:
-    def __init__(self) -> None:
-        self._matcher = NaiveMatcher()
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._default = knowledge.default
+        self._semantics = knowledge.semantics()
+        self._subscriptions: dict[str, Subscription] = {}
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def check(self, subscription: Subscription) -> None:
+        settings = read_settings(subscription.semantic, self._default)
+        if settings is not None:
+            self._semantics.prepare(settings)
+
+    def load(self, subscriptions: Iterable[Subscription]) -> None:
+        self._subscriptions |= {subscription.id: subscription for subscription in subscriptions}
+
+    def match(self, events: Sequence[Event]) -> Matched:
+        held = sorted(self._subscriptions.items())
+        for event in events:
+            yield event.id, [id for id, one in held if self._matches(event, one)]
+
+    def _matches(self, event: Event, subscription: Subscription) -> bool:
+        return semantic_match(event, subscription, None, self._semantics, self._default) is not None
+
+
+class _Index:
+    def __init__(self, knowledge: Knowledge) -> None:
+        from recado.semantics.matcher import SemanticMatcher
+
+        self._matcher = SemanticMatcher(knowledge.semantics(), knowledge.default)
 
     def __len__(self) -> int:
         return len(self._matcher)
 
+    def check(self, subscription: Subscription) -> None:
+        self._matcher.check(subscription)
+
     def load(self, subscriptions: Iterable[Subscription]) -> None:
-        for subscription in subscriptions:
-            self._matcher.add(subscription)
+        self._matcher.add_many(subscriptions, checked=True)
+        for _ in self.match([Event("warm-up")]):  # so that compiling the kernels is not taken for matching
+            pass
 
     def match(self, events: Sequence[Event]) -> Matched:
         return ((event.id, self._matcher.match(event)) for event in events)
 
 
-class _Index:
-    def __init__(self) -> None:
-        from recado.matching.index import Index
-
-        self._index = Index()
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def load(self, subscriptions: Iterable[Subscription]) -> None:
-        self._index.add_many(subscriptions, checked=True)
-        for _ in self.match([Event("warm-up")]):  # so that compiling the kernels is not taken for matching
-            pass
-
-    def match(self, events: Sequence[Event]) -> Matched:
-        return ((event.id, self._index.match(event)) for event in events)
-
-
 class _Batch(_Index):
     def match(self, events: Sequence[Event]) -> Matched:
         """The whole chunk in one call of the batch matcher."""
-        from recado.matching.batch import match_events
-
-        pairs = match_events(self._index, list(events))
-        ids, offsets = pairs.ids(self._index).to_pylist(), pairs.offsets.tolist()
-        for position, event in enumerate(events):
-            yield event.id, sorted(ids[offsets[position] : offsets[position + 1]])
+        found = self._matcher.match_many(events)
+        return ((event.id, sorted(ids)) for event, ids in zip(events, found, strict=True))

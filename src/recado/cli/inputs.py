@@ -84,7 +84,7 @@ def lines(stream: io.BufferedReader[Any], longest: int) -> Iterator[Record]:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
         if len(raw) > longest and not raw.endswith(b"\n"):
             _skip_line(stream)
-            yield Record(f":{number}", b"", f"the line is longer than {longest:,} bytes")
+            yield Record(f":{number}", b"", _too_long("line", longest))
         elif raw.strip():
             yield Record(f":{number}", raw)
 
@@ -93,12 +93,26 @@ def event_records(stream: io.BufferedReader[Any], path: str) -> Iterator[Record]
     """Events from NDJSON, from a JSON array (its bracket tells), or one pretty-printed event from a ``.json`` file."""
     start = stream.peek().removeprefix(_BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"["):
-        elements = split_batch(stream.read(LIMITS.batch_bytes + 1))
-        yield from (Record(f"[{position}]", raw) for position, raw in enumerate(elements))
+        yield from _elements(stream.read(LIMITS.batch_bytes + 1))
     elif path.endswith(".json") and not start.partition(b"\n")[0].rstrip().endswith(b"}"):
-        yield Record(":1", stream.read(LIMITS.event_bytes + 1))
+        raw = stream.read(LIMITS.event_bytes + 1)
+        yield Record(":1", raw, _too_long("event", LIMITS.event_bytes) if len(raw) > LIMITS.event_bytes else "")
     else:
         yield from lines(stream, LIMITS.event_bytes)
+
+
+def _elements(array: bytes) -> Iterator[Record]:
+    if len(array) > LIMITS.batch_bytes:
+        yield Record("", b"", _too_long("array", LIMITS.batch_bytes))
+        return
+    try:
+        yield from (Record(f"[{position}]", raw) for position, raw in enumerate(split_batch(array)))
+    except RecadoError as error:
+        yield Record("", b"", str(error))
+
+
+def _too_long(what: str, limit: int) -> str:
+    return f"the {what} is longer than {limit:,} bytes, which is the limit"
 
 
 def _skip_line(stream: io.BufferedReader[Any]) -> None:

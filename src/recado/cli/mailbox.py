@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from recado.cli.context_target import Where
 from recado.cli.output import complain, for_people, plural, write_json
-from recado.cli.session_views import show_rows
+from recado.cli.session_views import show_all
 from recado.cli.verb import verb
 
 _HELP = """\
+  recado mailbox ls
+  recado mailbox peek --limit 5 --format '%t %{Price}'
+  recado mailbox drain > received.ndjson
+
 A mailbox keeps what was meant for a user who is away. Peeking leaves everything where it is; draining takes it, as a
 device of the user would; purging throws it away, and the user is told what was lost.
 """
@@ -27,19 +34,16 @@ def _path(user: str, rest: str = "") -> str:
 
 @app.command
 def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # noqa: B008  # frozen, made once
-    """List mailboxes: a user's own, or with an administrator's token everybody's.
+    """List mailboxes: your own or, with an administrator's token, those of others.
 
     Parameters
     ----------
     of
-        Only those of this user.
+        Those of this user; '*' for those of everybody.
     json
         Write NDJSON even on a terminal.
     """
-    with where.http() as http:
-        rows = http.call("GET", "/v1/mailboxes", query={"user": of})["mailboxes"]
-    show_rows(rows, _COLUMNS, json, "no mailboxes")
-    return 0
+    return show_all(where, "mailboxes", of, _COLUMNS, json)
 
 
 @app.command
@@ -47,9 +51,9 @@ def peek(
     user: str = "",
     /,
     *,
-    limit: int = 20,
+    limit: Annotated[int, Parameter(name=("--limit", "--count", "-C"), validator=Number(gte=1))] = 20,
     device: str = "",
-    format: str = "",
+    format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
     json: bool = False,
     where: Where = Where(),  # noqa: B008  # the same
 ) -> int:
@@ -72,19 +76,24 @@ def peek(
     with where.http() as http:
         while shown < limit:
             query = {"limit": min(_PAGE, limit - shown), "after": after, "device": device}
-            found = http.call("GET", _path(user, "/notifications"), query=query)["notifications"]
-            _write(found, format, json)
-            shown += len(found)
-            if not found:
+            page = http.call("GET", _path(user, "/notifications"), query=query)
+            _write(page["notifications"], format, json)
+            shown += len(page["notifications"])
+            after = page.get("next")
+            if after is None:
                 break
-            after = found[-1]["nid"]
     if not shown and for_people(json):
         complain("nothing waits")
     return 0
 
 
 @app.command
-def drain(*, format: str = "", json: bool = False, where: Where = Where()) -> int:  # noqa: B008  # the same
+def drain(
+    *,
+    format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
+    json: bool = False,
+    where: Where = Where(),  # noqa: B008  # the same
+) -> int:
     """Take everything that waits for yourself, show it, and acknowledge it.
 
     Parameters
@@ -111,6 +120,7 @@ def drain(*, format: str = "", json: bool = False, where: Where = Where()) -> in
             taken += len(found)
             upto = {"upto": found[-1]["nid"]} if found else {}
             asked = {"device": device, "limit": _PAGE, "notices": [one["notice"] for one in notices], **upto}
+        http.call("DELETE", "/v1/sessions/me", query={"device": device})  # or it would count as connected for a while
     complain(f"took {plural(taken, 'notification')}")
     return 0
 

@@ -19,6 +19,7 @@ from cyclopts import Parameter
 
 from recado.cli.engines import Engine, EngineName, make_engine
 from recado.cli.inputs import Problems, event_records, lines, opened
+from recado.cli.meaning import Meaning
 from recado.cli.output import complain, console, for_people, plural, write_json
 from recado.cli.verb import Source, verb
 from recado.errors import RecadoError
@@ -59,6 +60,7 @@ def match(
     /,
     *,
     engine: EngineName = "index",
+    meaning: Meaning = Meaning(),  # noqa: B008  # frozen
     strict: bool = False,
     json: bool = False,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
@@ -83,8 +85,8 @@ def match(
     if subscriptions == events == "-":
         raise RecadoError("only one of the two files can be standard input")
     problems, counts = Problems(strict), Counts()
-    matcher = make_engine(engine)
-    matcher.load(read_subscriptions(subscriptions, problems))
+    matcher = make_engine(engine, meaning.knowledge())
+    matcher.load(read_subscriptions(subscriptions, problems, matcher.check))
     started = time.perf_counter()
     with _progress(events, quiet) as advance:
         pairs = matched_pairs(matcher, read_events(events, problems, counts), counts, advance)
@@ -107,14 +109,19 @@ class Counts(msgspec.Struct):
     bytes: int = 0
 
 
-def read_subscriptions(path: str, problems: Problems) -> Iterator[Subscription]:
-    """The subscriptions of an NDJSON file; a later one replaces an earlier one of the same id."""
+def read_subscriptions(
+    path: str, problems: Problems, check: Callable[[Subscription], None] = lambda _: None
+) -> Iterator[Subscription]:
+    """The subscriptions of an NDJSON file that pass; a later one replaces an earlier one of the same id."""
     with opened(path) as stream:
         for record in lines(stream, LIMITS.subscription_bytes):
             try:
-                yield read_subscription(record.text())
+                subscription = read_subscription(record.text())
+                check(subscription)
             except RecadoError as error:
                 problems.report(path, record.place, str(error))
+            else:
+                yield subscription
 
 
 def read_events(path: str, problems: Problems, counts: Counts) -> Iterator[Event]:

@@ -45,3 +45,8 @@ def complain(text: str) -> None:
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """``1 match``, ``2 matches``: a number with its noun."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def span(first: int, end: int) -> str:
+    """``position 60``, ``positions 60 to 64``: the range ``[first, end)`` of a log."""
+    return f"position {first:,}" if end == first + 1 else f"positions {first:,} to {end - 1:,}"

@@ -115,18 +115,10 @@ def story(about: str, /, *, overlay: str = "", last: int = 100, json: bool = Fal
     json
         Write NDJSON even on a terminal.
     """
-    from recado.cli.overlay_views import step_lines
+    from recado.cli.overlay_views import show_story
 
     with _watch(_find(overlay)) as watch:
-        steps = watch.story(about, last)
-    out = console()
-    for step in steps:
-        if not for_people(json):
-            write_json(step)
-            continue
-        for line in step_lines(step):
-            out.print(line, soft_wrap=True)
-    return 0 if steps else 1
+        return show_story(watch.story(about, last), json)
 
 
 @app.command

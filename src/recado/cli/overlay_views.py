@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +11,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
+
+from recado.cli.output import console, for_people, write_json
+from recado.cli.verb import FAILED, OK
 
 Rows = Mapping[str, Mapping[str, Any]]
 """The routing row of one subscription at each node that has one: ``next`` and ``origin``."""
@@ -137,6 +140,18 @@ def item_line(item: Mapping[str, Any]) -> Text:
     line = Text(str(event.pop("id")), style="bold")
     line.append(f"  {event.pop('type', '')}  ", style="cyan")
     return line.append("  ".join(f"{name}={_value(value)}" for name, value in event.items()))
+
+
+def show_story(steps: Sequence[Mapping[str, Any]], json: bool) -> int:
+    """The steps, and the exit code: 1 if there are none."""
+    out = console()
+    for step in steps:
+        if not for_people(json):
+            write_json(step)
+            continue
+        for line in step_lines(step):
+            out.print(line, soft_wrap=True)
+    return OK if steps else FAILED
 
 
 def step_lines(step: Mapping[str, Any]) -> Iterator[Text]:

@@ -12,7 +12,8 @@ from cyclopts.validators import Number
 
 from recado.cli.context_target import Where
 from recado.cli.output import complain, for_people, plural, write_json
-from recado.cli.verb import FAILED, OK, Source, verb
+from recado.cli.verb import FAILED, OK, Positive, Source, verb
+from recado.errors import RecadoError
 
 if TYPE_CHECKING:
     from recado.client.client import Client
@@ -30,7 +31,7 @@ From a file or a pipe, one JSON object a line, flat or CloudEvents:
   generate | recado pub
 
 An event is acknowledged when the service has it on stable storage. In a pipe, or with --json, the position of each is
-written. Exit code 1: some events could not be published.
+written. Exit codes: 1 if some events could not be published (each is named), 2 if none was even read.
 """
 
 app = verb("pub", epilogue=_HELP)
@@ -44,7 +45,7 @@ def pub(
     *attributes: str,
     file: str = "",
     count: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
-    rate: Annotated[float, Parameter(validator=Number(gte=0))] = 0,
+    rate: Positive = None,
     template: bool = False,
     json: bool = False,
     where: Where = Where(),  # noqa: B008  # frozen, made once
@@ -70,33 +71,62 @@ def pub(
     """
     import asyncio
 
-    source = _from_arguments(type, attributes, count) if type not in ("", "-") else _from_file(file or "-", template)
+    given = type not in ("", "-")
+    _check(type if given else "", attributes, file, count)
+    source = _from_arguments(type, attributes, count) if given else _from_file(file or "-", template)
     return asyncio.run(_publish(source, where, rate, for_people(json)))
+
+
+def _check(event: str, attributes: tuple[str, ...], file: str, count: int) -> None:
+    """Nothing that was typed is passed over in silence."""
+    if event and file:
+        raise RecadoError(f"the event is given as {event!r} and in {file}; leave out one of them")
+    if not event and count > 1:
+        raise RecadoError("--count repeats an event of the arguments, such as: recado pub Tick n={{count}} --count 10")
+    if attributes and (not event or _whole(event)):
+        raise RecadoError(
+            f"{attributes[0]!r} has no place: attributes follow a type, as in: recado pub Tick Price=24.9"
+        )
+    if "=" in event and not _whole(event):
+        raise RecadoError(f"{event!r} stands where the type does; write it first, as in: recado pub Tick Price=24.9")
+
+
+def _whole(event: str) -> bool:
+    return event.lstrip().startswith("{")
 
 
 def _from_arguments(type: str, attributes: tuple[str, ...], count: int) -> Iterator[tuple[str, bytes | dict[str, Any]]]:
     from recado.cli.pub_template import expand, members
 
-    whole = type.lstrip().startswith("{")
     for number in range(1, count + 1):
-        if whole:
+        if _whole(type):
             yield "the event", expand(type, number).encode()
         else:
             yield "the event", members(type, attributes, number)
 
 
-def _from_file(path: str, template: bool) -> Iterator[tuple[str, bytes | dict[str, Any]]]:
+def _from_file(path: str, template: bool) -> Iterator[tuple[str, bytes | RecadoError]]:
+    """Each record with its place, or what is wrong with it: the others are published all the same."""
     from recado.cli.inputs import display_name, event_records, opened
-    from recado.cli.pub_template import expand
 
     with opened(path) as stream:
         for number, record in enumerate(event_records(stream, path), 1):
-            raw = record.text()
-            text = expand(raw.decode(), number).encode() if template else raw
-            yield f"{display_name(path)}{record.place}", text
+            event: bytes | RecadoError
+            try:
+                event = _filled(record.text(), number) if template else record.text()
+            except RecadoError as error:
+                event = error
+            yield f"{display_name(path)}{record.place}", event
 
 
-async def _publish(source: Iterator[Any], where: Where, rate: float, people: bool) -> int:
+def _filled(raw: bytes, number: int) -> bytes:
+    """Bytes that are no text stay as they are, for whoever reads the event to complain about."""
+    from recado.cli.pub_template import expand
+
+    return expand(raw.decode(errors="surrogateescape"), number).encode(errors="surrogateescape")
+
+
+async def _publish(source: Iterator[Any], where: Where, rate: float | None, people: bool) -> int:
     import secrets
 
     from recado.client.client import Client
@@ -109,7 +139,7 @@ async def _publish(source: Iterator[Any], where: Where, rate: float, people: boo
         return await _Run(client, people).all(_paced(source, rate))
 
 
-async def _paced(source: Iterator[Any], rate: float) -> AsyncIterator[Any]:
+async def _paced(source: Iterator[Any], rate: float | None) -> AsyncIterator[Any]:
     """The events at their rate; reading one must not hold up the loop, since standard input may be a person."""
     import asyncio
 
@@ -147,18 +177,17 @@ class _Run:
     def _begin(self, place: str, event: Any, waiting: Any) -> None:
         import secrets
 
-        from recado.errors import RecadoError
         from recado.model.codec import read_event
 
         try:
+            if isinstance(event, RecadoError):
+                raise event
             read = read_event(event, default_id=f"e-{secrets.token_hex(8)}")
             waiting.append((place, read.id, self._client.publish_soon(read)))
         except RecadoError as error:
             self._problem(place, error)
 
     async def _answer(self, place: str, id: str, answer: Any) -> None:
-        from recado.errors import RecadoError
-
         try:
             position = await answer
         except RecadoError as error:

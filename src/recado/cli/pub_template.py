@@ -19,7 +19,7 @@ _RIGHT = "{{count}}, {{random 1 100}}, {{now}} and {{uuid}}"
 
 def expand(text: str, count: int) -> str:
     """The text with its holes filled; ``count`` is the number of this event, from 1."""
-    return _HOLE.sub(lambda hole: _value(hole[1].split(), hole[0], count), text) if "{{" in text else text
+    return _HOLE.sub(lambda hole: _value(hole[1].lower().split(), hole[0], count), text) if "{{" in text else text
 
 
 def _value(words: list[str], hole: str, count: int) -> str:

@@ -7,9 +7,19 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from recado.cli.context_target import Where, beginning
-from recado.cli.verb import verb
+from recado.cli.output import complain
+from recado.cli.sub_meaning import ByMeaning
+from recado.cli.verb import AtMost, verb
 
-app = verb("replay")
+_HELP = """\
+  recado replay                                   everything, from the first position that is kept
+  recado replay 'Price < 25' --type Tick --from 15m
+  recado replay --from 1000 --limit 10 --format '%p %t %j'
+
+The placeholders of --format are those of: recado sub --help
+"""
+
+app = verb("replay", epilogue=_HELP)
 
 
 @app.default
@@ -19,8 +29,9 @@ def replay(
     *,
     type: str = "",
     start: Annotated[str, Parameter(name="--from")] = "start",
-    limit: int | None = None,
-    format: str = "",
+    limit: Annotated[AtMost, Parameter(name=("--limit", "--count", "-C"))] = None,
+    format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
+    meaning: ByMeaning = ByMeaning(),  # noqa: B008  # frozen, made once
     json: bool = False,
     where: Where = Where(),  # noqa: B008  # frozen, made once
 ) -> int:
@@ -33,7 +44,7 @@ def replay(
     type
         Only events of this type, or pattern of types.
     start
-        Where to begin: a position (17), an instant (2026-11-15T10:00:00Z), or a span back from now (15m).
+        Where to begin: a position (17), an instant (2026-11-15T10:00:00Z), a span back from now (15m), or start.
     limit
         At most so many.
     format
@@ -41,12 +52,21 @@ def replay(
     json
         Write NDJSON even on a terminal.
     """
+    from msgspec.json import encode
+
     from recado.cli.sub_format import writer
 
     position, since = beginning(start)
     write = writer(format, json)
+    by_meaning = meaning.record()
     query = {"filter": filter, "type": type, "position": position, "since": since, "limit": limit}
+    query["semantic"] = None if by_meaning is None else encode(by_meaning).decode()
     with where.http() as http:
+        damaged = False
         for one in http.lines("/v1/replay", query):
-            write(one)
-    return 0
+            if "damage" in one:
+                damaged = True
+                complain(f"the replay is not whole: {one['damage']}")
+            else:
+                write(one)
+    return int(damaged)

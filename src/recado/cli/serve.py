@@ -26,6 +26,9 @@ Or with curl:
   curl -H 'X-Recado-User: ana' -H 'Content-Type: application/json' \\
        -d '{"type": "Tick", "Price": 24.9}' http://127.0.0.1:7230/v1/events
 
+It listens on loopback unless --host or the configuration says otherwise, and then it needs tokens (recado token add).
+Without --data everything is kept in ./recado-data.
+
 Signals: SIGTERM and Ctrl-C drain and stop; SIGHUP reads tokens and log level again.
 """
 
@@ -44,8 +47,6 @@ def serve(
     check_config: Path | None = None,
 ) -> int:
     """Run the event service until it is stopped.
-
-    It listens on loopback unless the configuration says otherwise, and then it needs tokens (recado token add).
 
     Parameters
     ----------

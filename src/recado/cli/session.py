@@ -7,28 +7,31 @@ from urllib.parse import quote
 
 from recado.cli.context_target import Where
 from recado.cli.output import complain, plural
-from recado.cli.session_views import show_rows
+from recado.cli.session_views import show_all, show_rows
 from recado.cli.verb import verb
 
-app = verb("session")
+_HELP = """\
+  recado session ls                            your devices, connected or away
+  recado session ls --of '*'                   everybody's, with an administrator's token
+  recado session end --device sub-cheap        it is told; its subscriptions and its mailbox stay
+"""
+
+app = verb("session", epilogue=_HELP)
 _COLUMNS = ("user", "device", "connected", "kind", "address", "unacknowledged", "at")
 
 
 @app.command
 def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # noqa: B008  # frozen, made once
-    """List sessions: a user's own, or with an administrator's token everybody's.
+    """List sessions: your own or, with an administrator's token, those of others.
 
     Parameters
     ----------
     of
-        Only those of this user.
+        Those of this user; '*' for those of everybody.
     json
         Write NDJSON even on a terminal.
     """
-    with where.http() as http:
-        rows = http.call("GET", "/v1/sessions", query={"user": of})["sessions"]
-    show_rows(rows, _COLUMNS, json, "no sessions")
-    return 0
+    return show_all(where, "sessions", of, _COLUMNS, json)
 
 
 @app.command

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from recado.cli.context_target import Where
 from recado.cli.output import console, for_people, write_json
+
+
+def show_all(where: Where, what: str, of: str, columns: Sequence[str], json: bool) -> int:
+    """List sessions, mailboxes or subscriptions: the caller's own, those of a user, or everybody's."""
+    with where.http() as http:
+        rows = http.call("GET", f"/v1/{what}", query={"user": of})[what]
+    show_rows(rows, columns, json, f"no {what}")
+    return 0
 
 
 def show_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], json: bool, nothing: str) -> None:

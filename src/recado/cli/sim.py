@@ -123,9 +123,9 @@ def _outcomes(runs: Sequence[Run], workers: int | None, master: str | None) -> I
 
         yield from execute(runs, workers)
         return
-    from recado.cli.pipeline.spark import SparkOptions, session
+    from recado.cli.pipeline.spark import Job, session
 
-    with session(SparkOptions(master=master), quiet=True) as spark:
+    with session(Job(master=master, quiet=True)) as spark:
         from recado.pipeline.sweeps import execute_on_spark
 
         yield from execute_on_spark(spark, runs)

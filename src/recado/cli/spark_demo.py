@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recado.cli.output import console
-from recado.cli.pipeline.spark import SparkOptions, session
+from recado.cli.pipeline.spark import Job, session
 from recado.model.filter import And, Between, Compare
 from recado.model.subscription import Subscription
 
@@ -63,7 +63,7 @@ def _publish(folder: Path, count: int) -> SubscriptionSet:
 def _on_spark(screen: Console, out: Path, published: Future[SubscriptionSet], log: Path) -> dict[str, Any]:
     from recado.cli.output import plural
 
-    with session(SparkOptions()) as spark:
+    with session(Job()) as spark:
         from recado.pipeline.match import match
 
         subscription_set = published.result()

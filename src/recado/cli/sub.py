@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from recado.cli.context_target import TIMED_OUT, Where, beginning
+from recado.cli.context_target import Where, beginning
 from recado.cli.output import complain
-from recado.cli.verb import OK, verb
+from recado.cli.sub_meaning import ByMeaning
+from recado.cli.verb import OK, TIMED_OUT, AtMost, Positive, verb
+from recado.errors import RecadoError
 
 if TYPE_CHECKING:
     from recado.client.client import Client
@@ -30,10 +32,13 @@ In --format: %t type, %i id, %s source, %j the event as JSON, %{name} an attribu
 notification, %S subscription, %g when it was made, %q 1 if it waited, %% a percent sign. json and table are formats,
 too.
 
-Exit codes: 0 after --count notifications, 3 when --timeout is over first, 130 after Ctrl-C.
+Exit codes: 0 after --count notifications, 3 when --timeout is over first, 130 after Ctrl-C, 141 when whoever reads the
+output goes away, as head does.
 """
 
 app = verb("sub", epilogue=_HELP)
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_TTL = 300.0  # without a durable name; a command that is killed leaves its subscription behind for no longer
 
 
 @app.default
@@ -42,14 +47,14 @@ def sub(
     /,
     *,
     type: str = "",
-    count: Annotated[int, Parameter(name=("--count", "-C"), validator=Number(gte=0))] = 0,
-    timeout: Annotated[float, Parameter(name=("--timeout", "-W"), validator=Number(gte=0))] = 0,
+    count: Annotated[AtMost, Parameter(name=("--count", "-C"))] = None,
+    timeout: Annotated[Positive, Parameter(name=("--timeout", "-W"))] = None,
     format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
     start: Annotated[str, Parameter(name="--from")] = "",
     durable: str = "",
-    ttl: float | None = None,
+    ttl: Positive = None,
     no_ack: bool = False,
-    semantic: bool = False,
+    meaning: ByMeaning = ByMeaning(),  # noqa: B008  # frozen, made once
     json: bool = False,
     where: Where = Where(),  # noqa: B008  # frozen, made once
 ) -> int:
@@ -70,25 +75,26 @@ def sub(
     start
         Begin with events of the log: from a position (17), an instant (2026-11-15T10:00:00Z), a span back (15m).
     durable
-        A name under which the service keeps the subscription, and what comes while nobody listens.
+        A name (letters, digits, dot, dash, underscore) under which the service keeps the subscription, and what comes
+        while nobody listens.
     ttl
         Seconds after which the service forgets the subscription if nobody renews it; this command does.
     no_ack
         Acknowledge nothing: the service keeps it all for the next time.
-    semantic
-        Let other words of the same meaning match.
     json
         Write NDJSON even on a terminal.
     """
     import asyncio
 
-    record: dict[str, Any] = {"filter": filter or None, "type": type or None, "semantic": semantic or None}
-    record |= {"id": durable or None, "ttl": ttl if durable else ttl or 300.0}
+    if durable and not _NAME.fullmatch(durable):
+        raise RecadoError(f"--durable {durable!r} cannot be a name; use up to 100 of the characters A-Z a-z 0-9 . _ -")
+    record: dict[str, Any] = {"filter": filter or None, "type": type or None, "semantic": meaning.record()}
+    record |= {"id": durable or None, "ttl": ttl if durable else ttl or _TTL}
     listener = _Listener(count, format, json, not no_ack, beginning(start))
     return asyncio.run(_listen(listener, record, timeout, where))
 
 
-async def _listen(listener: _Listener, record: dict[str, Any], timeout: float, where: Where) -> int:
+async def _listen(listener: _Listener, record: dict[str, Any], timeout: float | None, where: Where) -> int:
     import asyncio
 
     from recado.client.client import Client
@@ -96,7 +102,7 @@ async def _listen(listener: _Listener, record: dict[str, Any], timeout: float, w
     async with Client(_options(record["id"], where)) as client:
         subscription = await client.subscribe(**record, auto_ack=False).ready()
         try:
-            async with asyncio.timeout(timeout or None):
+            async with asyncio.timeout(timeout):
                 await listener.listen(client, subscription, record)
         except TimeoutError:
             return TIMED_OUT
@@ -137,11 +143,13 @@ class _Teller:
 class _Listener:
     """Writes what comes: first the log, if asked for, then what is new."""
 
-    def __init__(self, count: int, format: str, json: bool, acks: bool, start: tuple[int | None, str | None]) -> None:
+    def __init__(
+        self, count: int | None, format: str, json: bool, acks: bool, start: tuple[int | None, str | None]
+    ) -> None:
         from recado.cli.sub_format import writer
 
-        self._left = count
-        self._counts = count > 0
+        self._left = count or 0
+        self._counts = count is not None
         self._acks = acks
         self._start = start
         self._write = writer(format, json)
@@ -159,7 +167,8 @@ class _Listener:
     async def _replay(self, client: Client, record: dict[str, Any]) -> None:
         position, since = self._start
         limit = self._left if self._counts else None
-        replay = client.replay(record["filter"], type=record["type"], position=position, since=since, limit=limit)
+        wanted = {"type": record["type"], "semantic": record["semantic"]}
+        replay = client.replay(record["filter"], **wanted, position=position, since=since, limit=limit)
         async for place, event in replay:
             self._write({"position": place, "event": event})
             self._last = place
@@ -169,7 +178,8 @@ class _Listener:
     def _show(self, one: Notification) -> None:
         if one.position > self._last:  # else the replay had it
             row = {"position": one.position, "nid": one.nid, "sub_id": one.subscription}
-            self._write({**row, "generated_at": one.generated_at, "queued": one.queued, "event": one.members})
+            row |= {"generated_at": one.generated_at, "queued": one.queued, "event": one.members}
+            self._write(row if one.why is None else {**row, "why": one.why})
             self._left -= 1
         if self._acks:
             one.ack()

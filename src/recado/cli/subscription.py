@@ -6,32 +6,37 @@ from urllib.parse import quote
 
 from recado.cli.context_target import Where
 from recado.cli.output import complain, plural, write_line
-from recado.cli.session_views import show_rows
-from recado.cli.verb import verb
+from recado.cli.session_views import show_all
+from recado.cli.verb import Positive, verb
 
-app = verb("subscription")
+_HELP = """\
+  recado subscription ls
+  recado subscription renew cheap --ttl 86400
+  recado subscription cancel cheap
+
+A subscription is made with: recado sub --durable NAME
+"""
+
+app = verb("subscription", epilogue=_HELP)
 _COLUMNS = ("id", "type", "filter", "scope", "device", "expires_at")
 
 
 @app.command
 def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # noqa: B008  # frozen, made once
-    """List subscriptions.
+    """List subscriptions: your own or, with an administrator's token, those of others.
 
     Parameters
     ----------
     of
-        Those of this user, with an administrator's token.
+        Those of this user; '*' for those of everybody.
     json
         Write NDJSON even on a terminal.
     """
-    with where.http() as http:
-        rows = http.call("GET", "/v1/subscriptions", query={"user": of})["subscriptions"]
-    show_rows(rows, _COLUMNS, json, "no subscriptions")
-    return 0
+    return show_all(where, "subscriptions", of, _COLUMNS, json)
 
 
 @app.command
-def renew(id: str, /, *, ttl: float | None = None, until: str = "", where: Where = Where()) -> int:  # noqa: B008  # the same
+def renew(id: str, /, *, ttl: Positive = None, until: str = "", where: Where = Where()) -> int:  # noqa: B008  # the same
     """Let a subscription live longer; one that expired a short while ago, too.
 
     Parameters
@@ -51,16 +56,19 @@ def renew(id: str, /, *, ttl: float | None = None, until: str = "", where: Where
 
 
 @app.command
-def cancel(*ids: str, where: Where = Where()) -> int:  # noqa: B008  # the same
+def cancel(id: str, /, *more: str, where: Where = Where()) -> int:  # noqa: B008  # the same
     """End subscriptions.
 
     Parameters
     ----------
-    ids
-        The subscriptions.
+    id
+        The subscription.
+    more
+        Further ones.
     """
+    ids = (id, *more)
     with where.http() as http:
-        for id in ids:
-            http.call("DELETE", f"/v1/subscriptions/{quote(id, safe='')}")
+        for one in ids:
+            http.call("DELETE", f"/v1/subscriptions/{quote(one, safe='')}")
     complain(f"cancelled {plural(len(ids), 'subscription')}")
     return 0

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from recado.cli.output import complain, console, for_people, write_json, write_line
 from recado.cli.serve import settings
 from recado.cli.verb import verb
+from recado.errors import RecadoError
 
 if TYPE_CHECKING:
     from recado.service.tokens import TokenLine
@@ -23,12 +24,14 @@ A token is shown once, when it is made; the file keeps only its hash. A service 
 """
 
 app = verb("token", epilogue=_HELP)
+_NAME_CHARS = 100
 Patterns = Annotated[tuple[str, ...], Parameter(negative=())]
 
 
 @app.command
 def add(
     name: str,
+    /,
     *,
     user: str,
     admin: bool = False,
@@ -67,6 +70,8 @@ def add(
     """
     from recado.service.tokens import add_token
 
+    if not name.strip() or not name.isprintable() or len(name) > _NAME_CHARS:
+        raise RecadoError(f"{name[:80]!r} cannot name a token; use up to {_NAME_CHARS} characters that can be seen")
     rights = {"admin": admin, "publish": publish or ("*",), "subscribe": subscribe or ("*",)}
     path = _path(config, data)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +110,7 @@ def ls(*, config: Path | None = None, data: Path | None = None, json: bool = Fal
 
 
 @app.command
-def revoke(name: str, *, config: Path | None = None, data: Path | None = None) -> None:
+def revoke(name: str, /, *, config: Path | None = None, data: Path | None = None) -> None:
     """Take a token back.
 
     Parameters

@@ -1,24 +1,95 @@
-"""What all verbs share: exit codes, and how their help looks."""
+"""What all verbs share: exit codes, kinds of parameters, and how their help looks.
+
+====  ==============================================================================================
+0     done; for a question: yes
+1     failed, or for a question: no
+2     bad usage or bad input; nothing was done, or nothing more
+3     a time that was given with ``--timeout`` is over
+130   interrupted, as the shell says it (128 + SIGINT)
+141   whoever read the output went away, as ``head`` does (128 + SIGPIPE); nothing is said about it
+====  ==============================================================================================
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+import re
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts.validators import Number
 
-Source = Annotated[str, Parameter(allow_leading_hyphen=True)]
-"""A positional text that may be ``-``, for standard input."""
+if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT, TIMED_OUT, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
+
+
+def _no_option(_: Any, value: str | None) -> None:
+    if value is not None and value.startswith("--"):
+        raise ValueError("There is no such option.")
+
+
+Source = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_no_option)]
+"""A positional text that may be ``-``, for standard input, or begin with a minus sign."""
+
+
+def _positive(_: Any, value: float | None) -> None:
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        raise ValueError("It must be a number greater than 0.")
+
+
+Positive = Annotated[float | None, Parameter(validator=_positive)]
+"""A number greater than 0, where there is no limit without one; ``nan`` and ``inf`` are none."""
+
+AtMost = Annotated[int | None, Parameter(validator=Number(gte=1))]
+"""How many; without it, all."""
 
 
 def verb(name: str, *, help: str | None = None, epilogue: str = "", version: str | None = None) -> App:
-    """An App with the house's settings: plain help that keeps its line breaks, and no ``--no-flag`` for every flag."""
+    """An App with the house's settings: plain help, and no ``--no-flag`` for every flag."""
     return App(
         name=name,
         help=help,
-        help_epilogue=epilogue,
+        help_epilogue=flowing(epilogue),
         help_format="plaintext",
+        help_formatter=_Help(),
         version=version,
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_meant),
+        error_formatter=_said,
     )
+
+
+def _meant(default: Any) -> str | None:
+    """A default as help shows it; that a flag is off and a text empty goes without saying."""
+    return None if default is False or default in ("", (), None) else str(default)
+
+
+def _said(error: CycloptsError) -> str:
+    """Bad usage reads like every other error."""
+    return f"recado: {error}"
+
+
+def flowing(text: str) -> str:
+    """Paragraphs on one line each, for the terminal to break; lines that are indented stay as they are."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
+
+
+class _Help:
+    """Help that fills the terminal, however wide the lines of a docstring are."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        from cyclopts.help import DefaultFormatter
+
+        DefaultFormatter()(console, options, panel)
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
+        from cyclopts.help import DefaultFormatter
+
+        DefaultFormatter().render_usage(console, options, usage)
+
+    def render_description(self, console: Console, _: ConsoleOptions, description: Any) -> None:
+        text = getattr(description, "primary_renderable", None)
+        if text is not None:
+            console.print(flowing(text.plain) + "\n", markup=False, highlight=False)

@@ -57,17 +57,9 @@ def story(about: str = "", /, *, last: int = 50, json: bool = False, node: NodeN
     node
         The node to ask.
     """
-    from recado.cli.overlay_views import step_lines
+    from recado.cli.overlay_views import show_story
 
-    steps = ask_node(node, "story", about=about, last=last)
-    out = console()
-    for step in steps:
-        if not for_people(json):
-            write_json(step)
-            continue
-        for line in step_lines(step):
-            out.print(line, soft_wrap=True)
-    return 0 if steps else 1
+    return show_story(ask_node(node, "story", about=about, last=last), json)
 
 
 def peers(*, json: bool = False, node: NodeName = "") -> int:

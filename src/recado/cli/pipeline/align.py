@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from cyclopts import Parameter
-
-from recado.cli.pipeline.match import form_of_rows
-from recado.cli.pipeline.spark import SparkOptions, session, summarise
+from recado.cli.meaning import Meaning
+from recado.cli.pipeline.rows import Rows
+from recado.cli.pipeline.spark import Job, session, summarise
 from recado.cli.verb import verb
-
-Format = Literal["auto", "parquet", "ndjson", "cloudevents", "log"]
 
 _HELP = """\
 Every name in the filters of the subscriptions is compared with every attribute name of the events, by the measure that
@@ -35,15 +32,9 @@ def align(
     /,
     *,
     out: Path,
-    measure: str = "",
-    overrides: Path | None = None,
-    format: Format = "auto",
-    json_column: str | None = None,
-    variant_column: str | None = None,
-    cloudevents: bool = False,
-    spark: SparkOptions = SparkOptions(),  # noqa: B008  # frozen
-    json: bool = False,
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
+    meaning: Meaning = Meaning(),  # noqa: B008  # frozen
+    rows: Rows = Rows(),  # noqa: B008  # frozen
+    job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
     """Compute the similarities of all names, into a file that services and jobs load.
 
@@ -55,44 +46,21 @@ def align(
         File, folder, glob or log of events.
     out
         The file to write.
-    measure
-        For subscriptions that name none.
-    overrides
-        File of similarities that people gave.
-    format
-        What the events are; auto looks at names and first bytes.
-    json_column
-        Of Parquet: the column that holds each event as JSON.
-    variant_column
-        Of Parquet: the column that holds each event as VARIANT.
-    cloudevents
-        Of Parquet: the rows are CloudEvents, with a column data.
-    json
-        Write JSON even on a terminal.
-    quiet
-        No progress.
     """
-    from recado.semantics.measures import registry
-    from recado.semantics.settings import DEFAULT, SemanticSettings
-
-    if measure:
-        registry.find(measure)  # tells what there is, if it is not there
-    default = SemanticSettings(measure) if measure else DEFAULT
-    with session(spark, quiet) as running:
+    knowledge = meaning.knowledge()
+    with session(job) as running:
         from recado.pipeline.align import run_align
-        from recado.pipeline.meanings import Knowledge
         from recado.pipeline.readers import Source, read_events, read_subscriptions_at
         from recado.pipeline.subscriptions import read_subscriptions
 
-        source = read_events(running, events, format)
-        form: dict[str, Any] = {**source.form, **form_of_rows(json_column, variant_column, cloudevents)}
+        source = read_events(running, events, rows.format)
+        form: dict[str, Any] = {**source.form, **rows.form()}
         summary = run_align(
             running,
             read_subscriptions(read_subscriptions_at(running, subscriptions)),
             Source(source.events, form),
             out.absolute(),
-            default=default,
-            knowledge=Knowledge(str(overrides.absolute()) if overrides else ""),
+            knowledge=knowledge,
         )
-    summarise({"job": "align", **summary}, json)
+    summarise({"job": "align", **summary}, job.json)
     return 0

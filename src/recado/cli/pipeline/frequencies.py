@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from recado.cli.pipeline.spark import SparkOptions, session, summarise
+from recado.cli.pipeline.spark import Job, session, summarise
 from recado.cli.verb import verb
 
 _HELP = """\
@@ -31,9 +28,7 @@ def frequencies(
     out: Path,
     language: str = "en",
     text_field: str | None = None,
-    spark: SparkOptions = SparkOptions(),  # noqa: B008  # frozen
-    json: bool = False,
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
+    job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
     """Count words and lemmas of a corpus.
 
@@ -49,16 +44,12 @@ def frequencies(
         Language of the texts, for lemmas.
     text_field
         Of JSON lines: the member that holds the text.
-    json
-        Write JSON even on a terminal.
-    quiet
-        No progress.
     """
-    with session(spark, quiet) as running:
+    with session(job) as running:
         from recado.pipeline.frequencies import run_frequencies
         from recado.pipeline.readers import located
 
         places = [located(path) for path in (corpus, *more)]
         summary = run_frequencies(running, places, out.absolute(), language=language, text_field=text_field)
-    summarise({"job": "frequencies", **summary}, json)
+    summarise({"job": "frequencies", **summary}, job.json)
     return 0

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from recado.cli.pipeline.match import Format, form_of_rows
-from recado.cli.pipeline.spark import SparkOptions, session, summarise
+from recado.cli.pipeline.rows import Rows
+from recado.cli.pipeline.spark import Job, session, summarise
 from recado.cli.verb import verb
 
 _HELP = """\
@@ -31,12 +28,9 @@ def report(
     *,
     out: Path,
     events: str | None = None,
-    format: Format = "auto",
-    json_column: str | None = None,
+    rows: Rows = Rows(),  # noqa: B008  # frozen
     title: str = "Subscriptions and what they match",
-    spark: SparkOptions = SparkOptions(),  # noqa: B008  # frozen
-    json: bool = False,
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
+    job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
     """Analyse a subscription set: a page with figures.
 
@@ -48,23 +42,15 @@ def report(
         Folder for the page, its pictures and tables.
     events
         File, folder, glob or log of events to match.
-    format
-        What the events are; auto looks at names and first bytes.
-    json_column
-        Of Parquet: the column that holds each event as JSON.
     title
         What stands at the top of the page.
-    json
-        Write JSON even on a terminal.
-    quiet
-        No progress.
     """
-    with session(spark, quiet) as running:
+    with session(job) as running:
         from recado.pipeline.jobs import run_report_on
 
         summary = run_report_on(
-            running, subscriptions, out, events=events, format=format, title=title,
-            form=form_of_rows(json_column, None, False),
+            running, subscriptions, out, events=events, format=rows.format, title=title,
+            form=rows.form(),
         )  # fmt: skip
-    summarise({"job": "report", **summary}, json)
+    summarise({"job": "report", **summary}, job.json)
     return 0

@@ -23,8 +23,8 @@ _POLL_SECONDS = 0.5
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class SparkOptions:
-    """Where the job runs."""
+class Job:
+    """Where the job runs, and what it tells."""
 
     master: str = "local[*]"
     """Spark's master: local[*], local[4], spark://host:7077, ..."""
@@ -32,6 +32,10 @@ class SparkOptions:
     """A Spark Connect server, as in sc://host:15002, instead of a master."""
     conf: Annotated[tuple[str, ...], Parameter(negative=())] = ()
     """A setting of Spark, as in spark.executor.memory=4g; may be given many times."""
+    json: bool = False
+    """Write JSON even on a terminal."""
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False
+    """Tell nothing before the end."""
 
     def settings(self) -> dict[str, str]:
         pairs = [setting.partition("=") for setting in self.conf]
@@ -42,7 +46,7 @@ class SparkOptions:
 
 
 @contextmanager
-def session(options: SparkOptions, quiet: bool = False) -> Iterator[SparkSession]:
+def session(job: Job) -> Iterator[SparkSession]:
     """A Spark session for one job; while it lasts, a terminal shows how far the job is.
 
     A session that this process has already is used and left open: whoever started it ends it.
@@ -56,8 +60,8 @@ def session(options: SparkOptions, quiet: bool = False) -> Iterator[SparkSession
         raise RecadoError(f"{error.name} is not installed; the pipeline needs: pip install 'recado[spark]'") from None
 
     ours = SparkSession.getActiveSession() is None
-    with _status(quiet) as status:
-        spark = start_session("recado", options.master, options.settings(), options.remote)
+    with _status(job.quiet) as status:
+        spark = start_session("recado", job.master, job.settings(), job.remote)
         watcher = _Watcher(spark, status) if status else None
         try:
             with user_errors():

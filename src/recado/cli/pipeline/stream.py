@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import signal
+import sys
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from cyclopts import Parameter
 
+from recado.cli.meaning import Meaning
 from recado.cli.output import console, for_people, write_json
-from recado.cli.pipeline.match import Format, form_of_rows
-from recado.cli.pipeline.spark import SparkOptions, session, summarise
+from recado.cli.pipeline.rows import Rows
+from recado.cli.pipeline.spark import Job, session, summarise
 from recado.cli.verb import verb
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from recado.pipeline.stream import BatchSummary
+
+_POLL_SECONDS = 1
 
 _HELP = """\
 Each micro-batch of events is matched against the newest version of the set and appears as OUT/batch=N, exactly once,
@@ -44,19 +48,17 @@ def stream(
     *,
     out: Path,
     checkpoint: Path,
-    format: Format = "auto",
-    json_column: str | None = None,
-    variant_column: str | None = None,
-    cloudevents: bool = False,
+    rows: Rows = Rows(),  # noqa: B008  # frozen
     event: bool = False,
+    renamed: bool = False,
+    meaning: Meaning = Meaning(),  # noqa: B008  # frozen
+    similarities: Path | None = None,
     raw: bool = False,
     watermark: str | None = None,
     once: bool = False,
     every: str = "1 second",
     most: int | None = None,
-    spark: SparkOptions = SparkOptions(),  # noqa: B008  # frozen
-    json: bool = False,
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
+    job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
     """Match events as they arrive, into Parquet.
 
@@ -70,16 +72,12 @@ def stream(
         Folder for the notifications.
     checkpoint
         Folder for what the stream remembers.
-    format
-        What the events are; auto looks at names and first bytes.
-    json_column
-        Of Parquet: the column that holds each event as JSON.
-    variant_column
-        Of Parquet: the column that holds each event as VARIANT.
-    cloudevents
-        Of Parquet: the rows are CloudEvents, with a column data.
     event
         Write each notification with its event.
+    renamed
+        Write the event as JSON with the subscriber's names, where its `semantic` asks for it (`rename`).
+    similarities
+        For semantic subscriptions: file that `recado pipeline align` made.
     raw
         Leave delivery constraints to whoever delivers.
     watermark
@@ -90,56 +88,56 @@ def stream(
         Pause between micro-batches.
     most
         Files, or rows of a log, in one micro-batch.
-    json
-        Write JSON even on a terminal.
-    quiet
-        Tell nothing of each micro-batch.
     """
-    told = _Told(for_people(json), quiet)
+    told = _Told(for_people(job.json), job.quiet)
     started = time.perf_counter()
-    with session(spark, quiet) as running:
+    with session(job) as running:
         from recado.pipeline.readers import follow_events
         from recado.pipeline.stream import start_stream
 
-        source = follow_events(running, events, format, most)
+        source = follow_events(running, events, rows.format, most)
         query = start_stream(
             source.events,
             set,
             out,
             checkpoint,
+            place=source.place,
             constraints=not raw,
             watermark=watermark,
             include_event=event,
+            include_renamed=renamed,
+            knowledge=meaning.knowledge(similarities),
             trigger={"availableNow": True} if once else {"processingTime": every},
             on_batch=told.batch,
-            **(source.form | form_of_rows(json_column, variant_column, cloudevents)),
+            **(source.form | rows.form()),
         )
-        _wait(query)
+        _wait(query, told.stop)
     seconds = round(time.perf_counter() - started, 3)
-    summarise({"job": "stream", **told.totals(), "seconds": seconds, "out": str(out)}, json)
+    summarise({"job": "stream", **told.totals(), "seconds": seconds, "out": str(out)}, job.json)
     return 0
 
 
-def _wait(query: StreamingQuery) -> None:
-    """Until the query ends by itself, or a signal asks for it; then the micro-batch at hand is finished first."""
+def _wait(query: StreamingQuery, asked: threading.Event) -> None:
+    """Until the query ends by itself, or somebody asks for it; the next start does the micro-batch at hand again.
 
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+    The signal only leaves a note: an exception inside a call to the JVM would break the connection to it.
+    """
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
+        while not query.awaitTermination(_POLL_SECONDS) and not asked.is_set():
+            pass
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    query.stop()
 
 
 class _Told:
-    """Tells of each micro-batch, and adds up."""
+    """Tells of each micro-batch, and adds up; when nobody reads it any more, ``stop`` is set."""
 
     def __init__(self, people: bool, quiet: bool) -> None:
         self._people, self._quiet = people, quiet
+        self.stop = threading.Event()
         self._batches = self._notifications = self._rejected = 0
 
     def batch(self, summary: BatchSummary) -> None:
@@ -148,6 +146,13 @@ class _Told:
         self._rejected += summary.rejected
         if self._quiet:
             return
+        try:
+            self._tell(summary)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.stop.set()  # an error here would be one of the query's
+
+    def _tell(self, summary: BatchSummary) -> None:
         if not self._people:
             write_json(msgspec.to_builtins(summary))
             return

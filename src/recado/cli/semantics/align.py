@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recado.cli.output import complain, console, for_people, plural, write_json
+from recado.cli.output import complain, console, for_people, plural, write_json, write_line
 from recado.cli.semantics.options import Knowledge, Wanted
 from recado.cli.verb import FAILED, OK
 from recado.filters.cost import check_filter
@@ -12,7 +12,7 @@ from recado.filters.dataset import event_line
 from recado.filters.expression import format as format_filter
 from recado.filters.records import read_subscription
 from recado.filters.syntax import Syntax, parse_filter
-from recado.model.codec import read_event
+from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.flatten import jsonable
 from recado.model.subscription import Subscription
@@ -62,6 +62,8 @@ def align(
     filter = format_filter(resolved(rewrite(asked.filter, alignment), happened, settings, semantics))
     if for_people(json):
         _show(alignment, filter, matched)
+        if settings.rename:
+            write_line(f"the event with the subscriber's names: {write_flat(renamed(happened, alignment)).decode()}")
     else:
         write_json(_record(alignment, filter, matched, happened, settings))
     if note:

@@ -62,6 +62,8 @@ class Wanted:
         Let id, type, source and time take part.
     string_values
         SM compares values as strings and not by meaning.
+    rename
+        Show the event with the attributes under the subscriber's names, too.
     """
 
     measure: str | None = None
@@ -71,6 +73,7 @@ class Wanted:
     one_to_one: bool = False
     envelope: bool = False
     string_values: bool = False
+    rename: bool = False
 
     def settings(self, language: tuple[str, ...], own: dict[str, Any] | None = None) -> SemanticSettings:
         """The settings of a subscription, over which the command's options win."""
@@ -88,6 +91,8 @@ class Wanted:
             members["envelope"] = True
         if self.string_values:
             members["values"] = "string"
+        if self.rename:
+            members["rename"] = True
         settings = read_settings(members, place="semantic")
         assert settings is not None
         return settings
