@@ -158,6 +158,27 @@ class DeskMachine(RuleBasedStateMachine):
         self.perform()
         self.model.ack(leg.twin, nids)
 
+    @rule(device=DEVICES, chosen=st.sets(st.integers(0, 5), max_size=4), strange=st.booleans())
+    def acknowledge_some(self, device, chosen, strange):
+        """Some of those on their way, in no order, and perhaps one that never was."""
+        leg = self.legs.get(device)
+        if leg is None:
+            return
+        nids = [nid for number, nid in enumerate(leg.twin.flying) if number in chosen]
+        leg.got_acked += len(nids)
+        assert self.desk.acked_apart(leg, [*reversed(nids), *([2**60] if strange else [])]) == len(nids)
+        self.perform()
+        self.model.ack(leg.twin, nids)
+
+    @rule(device=DEVICES, window=st.integers(1, 6))
+    def widen(self, device, window):
+        leg = self.legs.get(device)
+        if leg is not None:
+            leg.twin.window = window
+            self.desk.widen(leg, window)
+            self.perform()
+            self.model.pump()
+
     @rule(device=DEVICES)
     def confirm(self, device):
         leg = self.legs.get(device)

@@ -148,7 +148,8 @@ def test_the_life_of_a_subscription(tmp_path):
             assert (shown["filter"], shown["type"], shown["scope"]) == ("n > 1", "T", "all")
             renewed = await client.patch(f"/v1/subscriptions/{id}", json={"ttl": 3000})
             assert renewed.json()["expires_at"] > shown["expires_at"]
-            assert [s["id"] for s in (await client.get("/v1/subscriptions")).json()["subscriptions"]] == [id]
+            listed = (await client.get("/v1/subscriptions")).json()["subscriptions"]
+            assert [(s["user"], s["id"]) for s in listed] == [("ana", id)]
             assert (await eva.get("/v1/subscriptions")).json() == {"subscriptions": []}
             problem(await eva.get(f"/v1/subscriptions/{id}"), 404)
             problem(await eva.delete(f"/v1/subscriptions/{id}"), 404)

@@ -18,7 +18,7 @@ A subscription is made with: recado sub --durable NAME
 """
 
 app = verb("subscription", epilogue=_HELP)
-_COLUMNS = ("id", "type", "filter", "scope", "device", "expires_at")
+_COLUMNS = ("user", "id", "type", "filter", "scope", "device", "expires_at")
 
 
 @app.command

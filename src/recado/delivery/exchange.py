@@ -184,6 +184,8 @@ class Exchange(Outgoing):
         wanted = frozenset(nids)
         found = [note for note in link.flying if note.nid in wanted]
         link.flying = deque(note for note in link.flying if note.nid not in wanted)
+        if found:
+            self.oldest_acked = found[0].at
         for note in found:
             if note.state == WAITING:
                 self._done(note)

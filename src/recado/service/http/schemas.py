@@ -85,7 +85,7 @@ SCHEMAS: dict[str, Any] = {
         subscription={"type": "string", "description": "another name of filter"},
         callback={"type": "string", "format": "uri", "description": "another name of webhook.url"},
     ),
-    "Subscription": _object(("id", "expires_at", "scope"), **_SUBSCRIPTION, device=_TEXT),
+    "Subscription": _object(("id", "expires_at", "scope"), **_SUBSCRIPTION, device=_TEXT, user=_TEXT),
     "Subscriptions": _object(("subscriptions",), subscriptions=_list("Subscription")),
     "Renewal": _object(closed=True, ttl={"type": ["number", "null"]}, expires_at={"type": ["string", "null"]}),
     "Cancelled": _object(("cancelled",), cancelled=_COUNT),

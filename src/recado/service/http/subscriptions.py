@@ -25,9 +25,9 @@ async def subscribe(call: Call) -> Response:
 
 
 async def subscriptions(call: Call) -> Response:
-    """The caller's subscriptions; an administrator may ask for another user's."""
+    """The caller's subscriptions; an administrator may ask for another user's, or with * for everybody's."""
     found = call.engine.subscriptions(call.who, call.text("user"))
-    return json_answer({"subscriptions": [shown(held.members()) for held in found]})
+    return json_answer({"subscriptions": [{"user": held.user, **shown(held.members())} for held in found]})
 
 
 async def subscription(call: Call) -> Response:
