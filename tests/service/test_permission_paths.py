@@ -4,11 +4,17 @@ Random policies (allow and deny patterns of event types, administrators) times e
 property can leave or enter: HTTP and WebSocket publish, subscribe, replay, offline delivery, mailboxes, sessions.
 """
 
+import asyncio
 import random
 from fnmatch import fnmatchcase
 
+import msgspec
+import pytest
 from websockets.asyncio.client import connect
 
+from recado.client.errors import NotAllowed
+from recado.client.http import Http
+from recado.client.urls import parse_url
 from recado.service.http.operations import OPERATIONS
 from recado.service.tokens import TokenLine, hash_token, write_tokens
 from service.running import Agent, http, m, raw, run, serving, ws_url
@@ -121,6 +127,19 @@ def test_offline_delivery_has_only_what_was_allowed(tmp_path):
             waiting = (await ana.post("/v1/mailboxes/me/take", json={"wait": 1})).json()["notifications"]
             assert {told["event"]["type"] for told in waiting} == {"stock.buy"}
             assert len((await ana.get("/v1/subscriptions")).json()["subscriptions"]) == 2
+
+    run(check())
+
+
+def test_a_user_named_beside_a_token_is_that_of_the_token(tmp_path):
+    async def check():
+        write_tokens(tmp_path / "tokens", [TokenLine("a", "ana", hash_token("ana"))])
+        async with serving(tmp_path, access={"tokens": str(tmp_path / "tokens")}) as server:
+            async with http(server, token="ana", **{"x-recado-user": "ana"}) as same:
+                assert (await same.get("/v1/subscriptions")).status_code == 200
+            target = msgspec.structs.replace(parse_url(server.url), token="ana", user="bob")
+            with Http(target) as other, pytest.raises(NotAllowed, match="the token is that of 'ana', not of 'bob'"):
+                await asyncio.to_thread(other.call, "GET", "/v1/subscriptions")
 
     run(check())
 

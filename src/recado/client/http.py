@@ -27,7 +27,9 @@ class Http:
         if target.sip is not None:
             raise AddressError("this command uses HTTP; name the service as recado://host:port or in a context")
         self._target = target
-        headers = {"authorization": f"Bearer {target.token}"} if target.token else {"x-recado-user": target.user}
+        headers = {"x-recado-user": target.user} if target.user else {}
+        if target.token:
+            headers["authorization"] = f"Bearer {target.token}"
         # A proxy of the environment is for the outside; the service names callers by their address.
         self._client = httpx.Client(headers=headers, timeout=_SECONDS, trust_env=False)
 

@@ -1,7 +1,8 @@
 """Who is calling: from a request's token, or by name on a loopback listener that allows it.
 
 - ``Authorization: Bearer <token>`` names a principal of the token file, always. A wrong token is a 401, also where none
-  would be needed; an address that has sent too many gets 429 for every further wrong one.
+  would be needed; an address that has sent too many gets 429 for every further wrong one. Another user named in
+  ``X-Recado-User`` beside it is a 403.
 - Without a token, and only if ``access.anonymous`` is on and both the listener and the peer are on loopback, the caller
   names the user it stands for in ``X-Recado-User`` or ``?user=``.
 - A proxy on the same machine makes everybody look like loopback. So what bears the mark of a proxy needs a token: a
@@ -57,7 +58,11 @@ class Identity:
     def principal(self, caller: Caller) -> Principal:
         """The caller, or an UnauthenticatedError that says what is missing."""
         if authorization := caller.headers.get("authorization"):
-            return self.by_token(_bearer(authorization), caller.address)
+            found = self.by_token(_bearer(authorization), caller.address)
+            named = caller.headers.get(USER_HEADER) or found.user
+            if named != found.user:
+                raise Denied(f"the token is that of {found.user!r}, not of {named[:256]!r}; name no user beside it")
+            return found
         return self.anonymous(caller)
 
     def by_token(self, token: str, address: str) -> Principal:
