@@ -7,7 +7,7 @@ VENV         ?= .venv
 COVERAGE     ?= 90
 BENCH        ?= --quick
 FUZZ_SECONDS ?= 20
-SPARK_TESTS  := tests/pipeline tests/bench/pipeline tests/cli/test_pipeline.py tests/sim/runs/test_spark.py
+BESIDE       := tests/pipeline tests/bench tests/experiments tests/cli/test_pipeline.py tests/sim/runs/test_spark.py
 
 PY    := $(VENV)/bin/python
 RUN   := $(VENV)/.ready-run
@@ -37,13 +37,13 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-# The tests on Spark wait much, so they run beside the others; their output is shown when both are done.
+# Two halves run beside each other, those on Spark in one; what that one printed is shown when both are done.
 test: check
 	@mkdir -p build && rm -f .coverage .coverage.*
-	@COVERAGE_FILE=.coverage.spark $(PY) -m pytest $(SPARK_TESTS) --cov --cov-report= > build/spark-tests.log 2>&1 & spark=$$!; \
-	COVERAGE_FILE=.coverage.others $(PY) -m pytest $(addprefix --ignore=,$(SPARK_TESTS)) --cov --cov-report=; others=$$?; \
-	echo "the tests on Spark, which ran beside these:"; wait $$spark; spark=$$?; cat build/spark-tests.log; \
-	test $$others = 0 && test $$spark = 0
+	@COVERAGE_FILE=.coverage.beside $(PY) -m pytest $(BESIDE) --cov --cov-report= > build/tests-beside.log 2>&1 & beside=$$!; \
+	COVERAGE_FILE=.coverage.others $(PY) -m pytest $(addprefix --ignore=,$(BESIDE)) --cov --cov-report=; others=$$?; \
+	echo "the tests that ran beside these:"; wait $$beside; beside=$$?; cat build/tests-beside.log; \
+	test $$others = 0 && test $$beside = 0
 	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report --fail-under=$(COVERAGE)
 
 test-all: check $(FUZZ)

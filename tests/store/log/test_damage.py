@@ -88,9 +88,9 @@ def check_tail(log: Path, sealed: int, count: int) -> int:
 def check_manifest(log: Path, count: int) -> None:
     for at, mask in places((log / MANIFEST).stat().st_size, count, seed=3):
         with changed(log / MANIFEST, at, mask):
-            with pytest.raises(LogError, match=r"manifest.json is damaged: .*repair rebuilds it|has the format"):
+            with pytest.raises(LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"):
                 LogReader(log)
-            with pytest.raises(LogError, match=r"manifest.json is damaged: .*repair rebuilds it|has the format"):
+            with pytest.raises(LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"):
                 EventLog.open(log)
 
 
@@ -189,7 +189,7 @@ def test_the_writer_appends_beside_damage_but_does_not_seal_it_away(log):
     with EventLog.open(log, SMALL, Ticking()) as writer:
         assert writer.append(events(COUNT, COUNT + 1)) == range(COUNT, COUNT + 1)
         with pytest.raises(
-            LogError, match=r"keeps its rows: position 55 cannot be read: .*repair seals what can"
+            LogError, match=r"keeps its rows: position 55 cannot be read: .*`recado log repair` seals what can"
         ) as caught:
             writer.seal(force=True)
         assert (caught.value.damage.first, caught.value.damage.end) == (55, 56)
@@ -214,7 +214,7 @@ def test_a_damaged_write_ahead_log_is_refused_unless_only_its_last_commit_is_hit
         except LogError as error:
             refused += 1
             assert "tail.sqlite-wal is damaged" in str(error)
-            assert "repair keeps what can be read" in str(error)
+            assert "`recado log repair` keeps what can be read" in str(error)
         else:
             assert contents(copy) == dict(enumerate(events(0, log.end)))
     assert refused > 30
