@@ -27,11 +27,7 @@ from recado.bench.runner import ONE_THREAD
 from recado.pipeline.session import start_session
 
 DISAGREED = 3
-CONF = {
-    "spark.driver.memory": "4g",
-    # What HotSpot does not compile runs faster without whole-stage code; this is for the nested-loop join.
-    "spark.sql.codegen.hugeMethodLimit": "8000",
-}
+CONF = {"spark.driver.memory": "4g"}
 _PARTS: dict[Part, Callable[[Stage], Iterator[AnyRecord]]] = {
     "compare": compare,
     "kernel": kernel,
