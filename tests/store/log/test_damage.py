@@ -88,9 +88,13 @@ def check_tail(log: Path, sealed: int, count: int) -> int:
 def check_manifest(log: Path, count: int) -> None:
     for at, mask in places((log / MANIFEST).stat().st_size, count, seed=3):
         with changed(log / MANIFEST, at, mask):
-            with pytest.raises(LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"):
+            with pytest.raises(
+                LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"
+            ):
                 LogReader(log)
-            with pytest.raises(LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"):
+            with pytest.raises(
+                LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"
+            ):
                 EventLog.open(log)
 
 

@@ -24,7 +24,6 @@ from recado.bench.pipeline.stage import Stage, Way
 from recado.bench.workloads import Mix, Stock, Workload
 from recado.pipeline.match import match
 
-
 HUGE_METHODS = "spark.sql.codegen.hugeMethodLimit"
 
 
