@@ -94,11 +94,13 @@ async def _run(out: Path, quotes: int) -> Outcome:
     ana, bruno = Received(_matching(events, ANA)), Received(_matching(events, BRUNO_MEANS))
     sip = {"registrar": "embedded", "port": 0, "rudp_port": 0}
     config = make_config({"data": str(out), "http": {"port": 0}, "sip": sip, "logging": {"level": "warning"}})
-    async with Server.start(config) as server, connect(_web(server, "bruno")) as bruno_client:
-        dear = await bruno_client.subscribe(BRUNO, semantic=True, id="dear").ready()
-        reading = asyncio.create_task(_read(dear, bruno))
-        seconds = await _publish(server, events, ana)
-        await asyncio.wait_for(reading, _PATIENCE)
+    async with Server.start(config) as server:
+        await server.engine.when_loaded()  # the first start on a machine compiles the kernels, which may take a minute
+        async with connect(_web(server, "bruno")) as bruno_client:
+            dear = await bruno_client.subscribe(BRUNO, semantic=True, id="dear").ready()
+            reading = asyncio.create_task(_read(dear, bruno))
+            seconds = await _publish(server, events, ana)
+            await asyncio.wait_for(reading, _PATIENCE)
     return Outcome(out / "log", quotes, quotes / seconds, ana, bruno)
 
 

@@ -25,7 +25,6 @@ class ByMeaning:
     """Of the names; several with commas, such as en,pt."""
     rename: bool = False
     """Show attributes under the names of the filter, too."""
-
     explain: bool = False
     """Show which attribute stood for which name, and how alike they are."""
 

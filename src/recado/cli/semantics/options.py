@@ -7,10 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from recado.semantics import knowledge as semantics
 from recado.semantics.engine import Semantics
-from recado.semantics.frequencies import Frequencies
-from recado.semantics.overrides import Overrides
-from recado.semantics.review import ReviewList
 from recado.semantics.settings import SemanticSettings, read_settings
 
 
@@ -34,11 +32,7 @@ class Knowledge:
     frequencies: str | None = None
 
     def semantics(self) -> Semantics:
-        return Semantics(
-            frequencies=Frequencies.load(self.frequencies) if self.frequencies else None,
-            overrides=Overrides.load(self.overrides) if self.overrides else None,
-            decided=ReviewList.load().decided(),
-        )
+        return semantics.Knowledge.read(overrides=self.overrides or "", frequencies=self.frequencies or "").semantics()
 
 
 @Parameter(name="*")
