@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -40,7 +39,6 @@ from recado.store.log.writer import wall_clock
 from recado.store.state import StateStore
 
 Clock = Callable[[], datetime]
-MANY = 10_000
 REPLAY_THREADS = 4
 SWITCH_SECONDS = 0.0005
 """How long a busy loop may keep the log's thread from going on after each step: that is what an fsync waits for."""
@@ -135,8 +133,6 @@ class EngineCore:
         for standing in list(self.desk.standings.values()):
             if standing.active:
                 self.watch(standing, active=True)
-        if len(self.desk.standings) > MANY:
-            gc.freeze()  # else the collector would walk over all of them again and again
 
     @property
     def loaded(self) -> bool:

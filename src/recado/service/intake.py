@@ -36,8 +36,13 @@ REMEMBERED = 65_536
 _log = logging.getLogger("recado.service")
 _encode = msgspec.json.Encoder().encode
 Done = Callable[[Sequence[int] | RecadoError], None]
-Known = list[int]
-"""Position (-1 while it is not stored) and hash of the content of an event that was sent."""
+
+
+class Known(msgspec.Struct, gc=False):
+    """An event that was sent. There are many of them, all the time: the garbage collector need not walk over them."""
+
+    content: int  # the hash of it
+    position: int = -1  # until it is stored
 
 
 class Publication:
@@ -85,7 +90,7 @@ class Intake:
         self._stored, self._throttled = stored, throttled
         self._waiting: deque[Publication] = deque()
         self._bytes = 0
-        self._busy = False
+        self._busy = self._scheduled = False
         self._thread = ThreadPoolExecutor(1, "recado-log")
         self._young: dict[tuple[str, str], Known] = {}
         self._old: dict[tuple[str, str], Known] = {}
@@ -101,7 +106,7 @@ class Intake:
 
     def remember(self, id: str, text: bytes, position: int) -> None:
         """An event of the log, from before this start."""
-        self._old["", id] = [position, hash(text)]
+        self._old["", id] = Known(hash(text), position)
 
     def put(self, user: str, events: Sequence[Event], done: Done) -> None:
         """Store the events of a user, all or none; an error that ``done`` gets says why not.
@@ -114,8 +119,9 @@ class Intake:
         publication = self._sifted(user, events, entries, done)
         self._bytes += publication.size
         self._waiting.append(publication)
-        if not self._busy:
-            self.resume()
+        if not self._busy and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.resume)  # with all that came in this turn of the loop
 
     def _sifted(self, user: str, events: Sequence[Event], entries: list[Entry], done: Done) -> Publication:
         """Leave out what is stored already, or about to be."""
@@ -128,10 +134,10 @@ class Intake:
             key = user, event.id
             content = hash(entry[4])
             found = young.get(key) or old.get(key) or old.get(("", event.id))
-            if found is not None and found[1] == content:
+            if found is not None and found.content == content:
                 again.add(number)
             else:
-                found = young[key] = [-1, content]
+                found = young[key] = Known(content)
             known.append(found)
         if again:
             events = [event for number, event in enumerate(events) if number not in again]
@@ -142,6 +148,7 @@ class Intake:
 
     def resume(self) -> None:
         """Begin a commit if there is something to commit and none runs."""
+        self._scheduled = False
         if self._busy or not self._waiting or self._throttled():
             return
         group, count = [], 0
@@ -174,7 +181,7 @@ class Intake:
             texts += [entry[4] for entry in publication.entries]
             if publication.fresh:
                 for known, position in zip(publication.known, positions, strict=True):
-                    known[0] = position
+                    known.position = position
                 _tell(publication, positions)
             else:
                 self._answer_again(publication, positions)
@@ -186,9 +193,9 @@ class Intake:
         """Some were stored before; the positions need not be consecutive, then."""
         new = iter(positions)
         for known in publication.known:
-            if known[0] < 0:
-                known[0] = next(new)
-        found = [known[0] for known in publication.known]
+            if known.position < 0:
+                known.position = next(new)
+        found = [known.position for known in publication.known]
         whole = range(found[0], found[0] + len(found))
         _tell(publication, whole if list(whole) == found else found)
 
@@ -197,8 +204,8 @@ class Intake:
         self._busy = False
         self.trouble = f"events cannot be stored: {error}"
         self._metrics.by["refused"]["storage"] += sum(len(publication.events) for publication in group)
-        self._young = {key: known for key, known in self._young.items() if known[0] >= 0}
-        self._old = {key: known for key, known in self._old.items() if known[0] >= 0}
+        self._young = {key: known for key, known in self._young.items() if known.position >= 0}
+        self._old = {key: known for key, known in self._old.items() if known.position >= 0}
         group += self._waiting  # some may rely on events of this group
         self._waiting.clear()
         self._bytes = 0

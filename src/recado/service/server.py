@@ -13,6 +13,7 @@ by a token that is gone ends.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -94,11 +95,20 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
+        settling = asyncio.create_task(self._settle())
         try:
             await self._stop.wait()
         finally:
+            settling.cancel()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.remove_signal_handler(number)
+
+    async def _settle(self) -> None:
+        """What is there when everything is loaded stays: the garbage collector, which stops the process while it walks
+        over its objects, leaves them out from then on.
+        """
+        await self.engine.when_loaded()
+        gc.freeze()
 
     def stop(self) -> None:
         self._stop.set()

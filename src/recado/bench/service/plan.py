@@ -14,6 +14,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     publishers: tuple[int, ...] = (1, 16)
     in_flight: int = 8
     publish_seconds: float
+    publish_rounds: int = 1
+    """Of which the one with the most acknowledgements counts: the others were disturbed."""
     connections: int = 100
     interests: int = 10_000
     filtered_seconds: float
@@ -30,6 +32,7 @@ def full_plan(parts: tuple[str, ...] = ()) -> Plan:
     return Plan(
         parts=parts or PARTS,
         publish_seconds=10,
+        publish_rounds=3,
         filtered_seconds=10,
         away=(5_000, 100_000),
         patience_seconds=90,

@@ -13,7 +13,8 @@ from recado.bench.tables import Grid, machine_line, number, target_table
 NOTE = """\
 Every broker is a process of its own on loopback with an empty folder, the load is another process, and both share the
 machine. The load uses each system's own Python client: Recado's over WebSocket, nats-py with JetStream, paho-mqtt
-with quality 1.
+with quality 1. Publications are measured in three rounds of ten seconds (one of three with `--quick`), and the round
+with the most acknowledgements counts, for every broker: another user of the host disturbs some of them.
 
 - nats, *default*: an acknowledged message is written, and synced every two minutes. *sync always*: synced before the
   acknowledgement, as Recado does it.

@@ -100,12 +100,12 @@ def is_intact(row: Any) -> bool:
     """Has the row the types of one, and its checksum? It comes from a file that may hold anything."""
     if len(row) != FIELDS:
         return False
-    position, accepted_at, time, *texts, checksum = row
+    position, accepted_at, time, id, type_, source, event, checksum = row
     if type(position) is not int or type(accepted_at) is not int or not (time is None or type(time) is int):
         return False
-    if not all(type(text) is bytes for text in texts):
+    if not type(id) is type(type_) is type(source) is type(event) is bytes:
         return False
-    return bool(row_checksum(position, accepted_at, (time, *texts)) == checksum)
+    return bool(row_checksum(position, accepted_at, (time, id, type_, source, event)) == checksum)
 
 
 def to_batch(rows: Sequence[Row]) -> pa.RecordBatch:

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 
 from recado.store.log.errors import BusyError, LogError
 from recado.store.log.rows import Row, is_intact, state_checksum
+from recado.store.log.together import read_together
+from recado.store.many import run_many
 
 PIECE_BYTES = 16 * 1024 * 1024
 """A piece of the tail is cut when it has so many bytes of events."""
 
-DELETE_ROWS = 10_000
+DELETE_ROWS = 1_000
 WAL_PAGES = 4_000
 """A commit that finds a longer write-ahead log moves it into the database; ``checkpoint`` does it before."""
 
@@ -125,7 +127,7 @@ class Tail:
     def append(self, rows: Sequence[Row], state: State) -> None:
         """Store the rows and the state that follows them: all of it, or an error and nothing."""
         with self.transaction():
-            self._db.executemany("INSERT INTO tail VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            run_many(self._db, "INSERT INTO tail VALUES {}", rows)
             self._execute("UPDATE state SET next = ?, checksum = ? WHERE one = 1", (state.next, state_checksum(*state)))
 
     def delete_before(self, position: int) -> bool:
@@ -225,7 +227,12 @@ class Tail:
         stop = min(end, start + most)
         try:
             with self._snapshot():
-                found = _checked(self._scan(start, stop), start, stop, most_bytes)
+                rows = read_together(self._db, start, stop, most_bytes)
+                found = (
+                    _checked(self._scan(start, stop), start, stop, most_bytes)
+                    if rows is None
+                    else Found(rows, {}, stop)
+                )
                 if found.rows or found.reasons:
                     return found
                 return Found([], {}, self._next_row(stop, end))

@@ -24,6 +24,7 @@ from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from recado.model.event import Event
 from recado.model.values import microseconds
@@ -40,6 +41,12 @@ from recado.store.log.settings import DEFAULTS, LogSettings, Segment
 from recado.store.log.tail import State, Tail
 
 Clock = Callable[[], datetime]
+GENTLE_ROWS = 256
+"""Sealing reads so many rows at a time."""
+REST = 8
+"""So much longer than it works it rests, while events come."""
+FAR_BEHIND = 4
+"""With rows for so many segments in the tail, sealing rests no more."""
 
 
 def wall_clock() -> datetime:
@@ -191,19 +198,41 @@ class EventLog:
         settings, stop, size = self.settings, min(target, position + self.settings.segment_rows), 0
         with self._reading() as tail:
             while position < stop and size < settings.segment_bytes:
-                found = tail.read(position, stop, settings.group_rows, settings.group_bytes)
+                group = self._group(tail, position, min(stop, position + settings.group_rows))
+                yield group
+                position += group.num_rows
+                size += pc.sum(pc.binary_length(group.column("event"))).as_py()
+                self._checkpoint()
+
+    def _group(self, tail: Tail, start: int, stop: int) -> pa.RecordBatch:
+        """The rows of ``[start, stop)``, fewer if they have too many bytes, read a few at a time."""
+        batches: list[pa.RecordBatch] = []
+        position, room = start, self.settings.group_bytes
+        while position < stop and room > 0:
+            with self._gently():
+                found = tail.read(position, stop, GENTLE_ROWS, room)
                 for piece in tail_pieces(found, position, TAIL):
                     if isinstance(piece, Damage):
                         _refuse_to_seal(piece)
-                    yield piece
-                position = found.reached
-                size += sum(len(row[6]) for row in found.rows)
+                    batches.append(piece)
+            position = found.reached
+            room -= sum(len(row[6]) for row in found.rows)
+        return pa.concat_batches(batches)
 
     def _drop_sealed_rows(self) -> None:
         more = True
         while more:
-            with self._lock:
+            with self._gently(), self._lock:
                 more = self._tail.delete_before(self._manifest.sealed)
+
+    @contextmanager
+    def _gently(self) -> Iterator[None]:
+        """A small part of a long work, with a rest if events were appended at the same time: they come first."""
+        end, began = self._next, time.perf_counter()
+        yield
+        waiting = self._next - self._manifest.sealed
+        if self._next != end and waiting < FAR_BEHIND * self.settings.segment_rows:
+            time.sleep(REST * (time.perf_counter() - began))
 
     def _reading(self) -> Tail:
         return Tail(self.path / TAIL, writable=False, busy_seconds=self.settings.busy_seconds)
@@ -236,8 +265,11 @@ class EventLog:
         """Spare commits the work on the tail that can be done beside them; any thread may call it, now and then."""
         with self._sealing:
             self._check_open()
-            with Tail(self.path / TAIL, writable=True, busy_seconds=self.settings.busy_seconds) as tail:
-                tail.checkpoint()
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        with Tail(self.path / TAIL, writable=True, busy_seconds=self.settings.busy_seconds) as tail:
+            tail.checkpoint()
 
     # -- copy ----------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from recado.store.log.errors import LogError
 from recado.store.log.wal import check_wal
+from recado.store.many import run_many
 from recado.store.state.reading import read_all
 from recado.store.state.rows import (
     DISPATCHED,
@@ -35,6 +36,11 @@ from recado.store.state.salvage import salvage
 from recado.store.state.schema import migrate
 
 STATE_FILE = "state.sqlite"
+FORGET_MAIL = "DELETE FROM mail WHERE (nid, box) IN (SELECT column1, column2 FROM (VALUES {}))"
+FORGET_HELD = (
+    "DELETE FROM held WHERE position IN (VALUES {}) AND NOT EXISTS "
+    "(SELECT 1 FROM mail WHERE nid >= held.position << 20 AND nid < (held.position + 1) << 20)"
+)
 BUSY_SECONDS = 10.0
 _PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
@@ -139,17 +145,13 @@ class StateStore:
     def _write_mail(self, batch: Batch) -> None:
         self._put("boxes", ((row.number, number_key(row.number), packed(row)) for row in batch.boxes))
         held = ((p, event, checksum("held", number_key(p), event)) for p, event in batch.held.items())
-        self._db.executemany("INSERT OR IGNORE INTO held VALUES (?, ?, ?)", held)
+        run_many(self._db, "INSERT OR IGNORE INTO held VALUES {}", held)
         mail = ((n, b, at, s.encode(), mail_checksum(n, b, at, s.encode())) for n, b, at, s in batch.mail)
-        self._db.executemany("INSERT OR REPLACE INTO mail VALUES (?, ?, ?, ?, ?)", mail)
+        run_many(self._db, "INSERT OR REPLACE INTO mail VALUES {}", mail)
         if batch.gone:
-            self._db.executemany("DELETE FROM mail WHERE nid = ? AND box = ?", batch.gone)
+            run_many(self._db, FORGET_MAIL, batch.gone)
             positions = sorted({nid >> POSITION_BITS for nid, _ in batch.gone})
-            self._db.executemany(
-                "DELETE FROM held WHERE position = ?1 AND NOT EXISTS "
-                "(SELECT 1 FROM mail WHERE nid >= ?1 << 20 AND nid < (?1 + 1) << 20)",
-                ((position,) for position in positions),
-            )
+            run_many(self._db, FORGET_HELD, ((position,) for position in positions))
         self._drop("boxes", "number", batch.forget_boxes)
 
     def _write_rows(self, batch: Batch) -> None:
@@ -168,12 +170,12 @@ class StateStore:
                 self._db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", row)
 
     def _put(self, table: str, rows: Iterable[tuple[int | bytes, bytes, bytes]]) -> None:
-        statement = f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)"  # noqa: S608  # the name is ours
-        self._db.executemany(statement, ((key, body, checksum(table, raw, body)) for key, raw, body in rows))
+        statement = f"INSERT OR REPLACE INTO {table} VALUES {{}}"  # noqa: S608  # the name is ours
+        run_many(self._db, statement, ((key, body, checksum(table, raw, body)) for key, raw, body in rows))
 
     def _drop(self, table: str, column: str, keys: Iterable[int | bytes]) -> None:
-        statement = f"DELETE FROM {table} WHERE {column} = ?"  # noqa: S608  # the names are ours
-        self._db.executemany(statement, ((key,) for key in keys))
+        statement = f"DELETE FROM {table} WHERE {column} IN (VALUES {{}})"  # noqa: S608  # the names are ours
+        run_many(self._db, statement, ((key,) for key in keys))
 
 
 def connect(path: Path) -> sqlite3.Connection:
