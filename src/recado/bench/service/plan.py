@@ -12,7 +12,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     parts: tuple[str, ...] = PARTS
     publishers: tuple[int, ...] = (1, 16)
-    in_flight: int = 8
+    in_flight: int = 6
     publish_seconds: float
     publish_rounds: int = 1
     """Of which the one with the most acknowledgements counts: the others were disturbed."""
