@@ -169,6 +169,23 @@ async def test_replaced_cancelled_and_discarded(tmp_path):
 
 
 @story
+async def test_an_administrator_ends_the_subscription_of_another_who_is_told(tmp_path):
+    engine = await subscribed(tmp_path)
+    leg = await attached(engine)
+    with pytest.raises(Denied, match="belongs to another user"):
+        await engine.cancel(BEN, "s", "ana")
+    with pytest.raises(Unknown, match="'ben' has no subscription 's'"):
+        await engine.cancel(ROOT, "s", "ben")
+    await engine.cancel(ROOT, "s", "ana")
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    assert leg.ids == []
+    assert [(notice.sub_ids, notice.reason) for notice in leg.notices] == [(("s",), "cancelled")]
+    assert engine.subscriptions(ANA) == []
+    await engine.close()
+
+
+@story
 async def test_for_one_device_only(tmp_path):
     engine = await opened(tmp_path)
     await engine.subscribe(ANA, b'{"id": "s", "scope": "this device"}', "phone")

@@ -187,6 +187,9 @@ def test_no_path_gives_one_user_anything_of_another(tmp_path):
             assert (await root.get("/v1/subscriptions?user=ana")).json()["subscriptions"]
             assert len((await root.get("/v1/mailboxes?user=*")).json()["mailboxes"]) == 1
             assert (await root.get("/v1/mailboxes/ana/notifications")).json()["notifications"]
+            assert (await eva.delete("/v1/subscriptions/s?user=ana")).status_code == 403
+            assert (await root.delete("/v1/subscriptions/s?user=ana")).status_code == 204
+            assert (await ana.get("/v1/subscriptions")).json()["subscriptions"] == []
 
     run(check())
 

@@ -56,8 +56,11 @@ def renew(id: str, /, *, ttl: Positive = None, until: str = "", where: Where = W
 
 
 @app.command
-def cancel(id: str, /, *more: str, where: Where = Where()) -> int:  # noqa: B008  # the same
-    """End subscriptions.
+def cancel(id: str, /, *more: str, of: str = "", where: Where = Where()) -> int:  # noqa: B008  # the same
+    """End subscriptions: your own or, with an administrator's token, those of another user.
+
+    The other user's clients are told, and do not subscribe again; one that is away now does when it is back, if the
+    user still may.
 
     Parameters
     ----------
@@ -65,10 +68,13 @@ def cancel(id: str, /, *more: str, where: Where = Where()) -> int:  # noqa: B008
         The subscription.
     more
         Further ones.
+    of
+        Whose they are.
     """
     ids = (id, *more)
+    user = {"user": of} if of else None
     with where.http() as http:
         for one in ids:
-            http.call("DELETE", f"/v1/subscriptions/{quote(one, safe='')}")
+            http.call("DELETE", f"/v1/subscriptions/{quote(one, safe='')}", query=user)
     complain(f"cancelled {plural(len(ids), 'subscription')}")
     return 0

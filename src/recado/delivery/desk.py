@@ -149,9 +149,11 @@ class Desk(Exchange):
         self.changes.standings[standing.serial] = standing
         return standing
 
-    def cancel(self, standing: Standing, *, position: int, now: datetime) -> None:
-        """Its owner wants it no more."""
+    def cancel(self, standing: Standing, *, position: int, now: datetime, tell: bool = False) -> None:
+        """Its owner wants it no more or, with ``tell``, somebody else has ended it and the owner is told so."""
         self._leave(standing, position, now, "cancelled")
+        if tell:
+            self._tell_end(standing, position, "cancelled")
         self._close(standing)
 
     def discard(self, name: str, device: str, *, position: int, now: datetime) -> list[Standing]:
@@ -180,9 +182,12 @@ class Desk(Exchange):
         self._closed.append(standing)
 
     def _expire(self, standing: Standing, position: int, now: datetime) -> None:
-        user = standing.user
         self._leave(standing, position, now, "expired")
-        notice = Notice(self.next_notice, standing.scope, "expired", position << ORDINAL_BITS, (standing.id,))
+        self._tell_end(standing, position, "expired")
+
+    def _tell_end(self, standing: Standing, position: int, reason: str) -> None:
+        user = standing.user
+        notice = Notice(self.next_notice, standing.scope, reason, position << ORDINAL_BITS, (standing.id,))
         self.notice(user, notice)
         for link in (*user.links.values(), *user.alone.values()):
             self.pump(link, self._fresh)

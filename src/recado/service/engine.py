@@ -109,12 +109,17 @@ class Engine(EngineCore):
         if new is not None:
             self.watch(new, active=True)
 
-    async def cancel(self, who: Principal, sub_id: str) -> None:
-        """End a subscription. It gets what was accepted before, and what it has in mailboxes stays there."""
+    async def cancel(self, who: Principal, sub_id: str, user: str | None = None) -> None:
+        """End a subscription. It gets what was accepted before, and what it has in mailboxes stays there.
+
+        An administrator may end another user's, who is told.
+        """
         await self.when_loaded()
-        standing = self._standing(who, sub_id)
-        self.desk.cancel(standing, position=self.dispatcher.end, now=self.clock())
+        standing = self._standing(who, sub_id, user)
+        other = standing.user.name != who.user
+        self.desk.cancel(standing, position=self.dispatcher.end, now=self.clock(), tell=other)
         self.dispatcher.forget_ended()
+        self.settle()
         self.metrics.cancelled += 1
         await self.keeper.kept()
 
@@ -135,12 +140,13 @@ class Engine(EngineCore):
         found = [s for owner in self._users(who, user) for s in owner.standings.values()]
         return [held(s) for s in found if s.active and s.expires_at > now]
 
-    def _standing(self, who: Principal, sub_id: str) -> Standing:
-        owner = self.desk.users.get(who.user)
+    def _standing(self, who: Principal, sub_id: str, user: str | None = None) -> Standing:
+        name = user or who.user
+        authorise(who, "manage", user=name)
+        owner = self.desk.users.get(name)
         standing = owner.standings.get(sub_id) if owner else None
         if standing is None:
-            raise Unknown(f"user {who.user!r} has no subscription {sub_id[:80]!r}")
-        authorise(who, "manage", user=standing.user.name)
+            raise Unknown(f"user {name[:80]!r} has no subscription {sub_id[:80]!r}")
         return standing
 
     # -- legs ----------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "DELETE", "/v1/subscriptions/{id}", subscriptions.cancel, "Cancel a subscription", {204: ""},
-        errors=(403, 404), alias=True,
+        query=_USER, errors=(403, 404), alias=True,
     ),
     Operation(
         "GET", "/v1/sessions", mailboxes.sessions, "List sessions", {200: "Sessions"}, query=_USER, errors=(403,)

@@ -54,7 +54,8 @@ async def renew(call: Call) -> Response:
 
 
 async def cancel(call: Call) -> Response:
-    await call.engine.cancel(call.who, call.path("id"))
+    """An administrator may end another user's, who is told."""
+    await call.engine.cancel(call.who, call.path("id"), call.text("user"))
     return Response(status_code=204)
 
 
