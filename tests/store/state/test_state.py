@@ -180,6 +180,32 @@ def test_damaged_mail_of_one_box_is_set_aside_and_that_of_others_stays(tmp_path)
     store.close()
 
 
+@pytest.mark.parametrize("nid", [b"\x01", 1.5, "then"])
+def test_mail_whose_number_is_none_is_set_aside(tmp_path, nid):
+    store = StateStore(tmp_path)
+    store.write(FULL)
+    store._db.execute("UPDATE mail SET nid = ? WHERE box = 2", (nid,))
+    loaded = store.load()
+    assert loaded.unreadable == []  # nobody can be told which one it was
+    assert [text for text in loaded.damage if "mail" in text]
+    assert [row.box for row in loaded.mail] == [1, 1]
+    assert store.load().damage == []
+    store.close()
+
+
+def test_a_schema_that_is_no_text_is_damage_like_any_other(tmp_path):
+    store = StateStore(tmp_path)
+    store.write(FULL)
+    store.close()
+    path = tmp_path / STATE_FILE
+    raw = path.read_bytes()
+    assert b"WITHOUT ROWID" in raw
+    path.write_bytes(raw.replace(b"WITHOUT ROWID", b"WITHOUT \xd2OWID"))
+    store = StateStore(tmp_path)
+    assert "it was set aside as state.damaged-1.sqlite" in store.load().damage[0]
+    store.close()
+
+
 def test_a_damaged_mark_is_known_from_its_copy(store):
     store.write(Batch(dispatched=7))  # there is no mail from which it could be guessed
     store._db.execute("UPDATE marks SET value = 9 WHERE name = 'dispatched'")

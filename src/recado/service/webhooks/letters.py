@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from recado.errors import RecadoError
+from recado.store.connection import Connection
 
 _TABLE = """
 create table if not exists letters (
@@ -49,7 +50,7 @@ class Letters:
     def __init__(self, path: Path, most: int) -> None:
         self._most = max(most, 1)
         try:
-            self._database = sqlite3.connect(path, isolation_level=None)
+            self._database = sqlite3.connect(path, isolation_level=None, factory=Connection)
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = full")
             self._database.executescript(_TABLE)

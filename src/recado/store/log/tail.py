@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from recado.store.connection import Connection
 from recado.store.log.errors import BusyError, LogError
 from recado.store.log.rows import Row, is_intact, state_checksum
 from recado.store.log.together import read_together
@@ -72,6 +73,7 @@ class Tail:
                 timeout=busy_seconds,
                 isolation_level=None,
                 check_same_thread=False,
+                factory=Connection,
             )
         except sqlite3.Error as error:
             raise self._failed("cannot be opened", error) from error
@@ -88,7 +90,7 @@ class Tail:
                 "journal_size_limit = 67108864",
                 f"wal_autocheckpoint = {WAL_PAGES}",
             ):
-                self._execute(f"PRAGMA {pragma}").fetchall()
+                self._db.execute(f"PRAGMA {pragma}").fetchall()
         except sqlite3.Error as error:
             self.close()
             raise self._failed("cannot be opened", error) from error
@@ -96,12 +98,6 @@ class Tail:
     def _failed(self, what: str, error: sqlite3.Error) -> LogError:
         passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
         return (BusyError if passing else LogError)(f"{self.path} {what}: {error}")
-
-    def _execute(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        try:
-            return self._db.execute(query, values)
-        except UnicodeDecodeError as error:  # the name of a column
-            raise sqlite3.DatabaseError(f"the schema is damaged: {error}") from error
 
     def close(self) -> None:
         self._db.close()
@@ -118,8 +114,8 @@ class Tail:
         """Make the tables, in one transaction."""
         with self.transaction():
             for statement in _CREATE.split(";"):
-                self._execute(statement)
-            self._execute(
+                self._db.execute(statement)
+            self._db.execute(
                 "INSERT INTO state VALUES (1, ?, ?, ?)",
                 (log.encode(), next_position, state_checksum(log, next_position)),
             )
@@ -128,30 +124,32 @@ class Tail:
         """Store the rows and the state that follows them: all of it, or an error and nothing."""
         with self.transaction():
             run_many(self._db, "INSERT INTO tail VALUES {}", rows)
-            self._execute("UPDATE state SET next = ?, checksum = ? WHERE one = 1", (state.next, state_checksum(*state)))
+            self._db.execute(
+                "UPDATE state SET next = ?, checksum = ? WHERE one = 1", (state.next, state_checksum(*state))
+            )
 
     def delete_before(self, position: int) -> bool:
         """Delete sealed rows, at most DELETE_ROWS of them, so that nobody waits long; True if there may be more."""
         with self.transaction():
-            found = self._execute(
+            found = self._db.execute(
                 "SELECT max(position) FROM (SELECT position FROM tail WHERE position < ? ORDER BY position LIMIT ?)",
                 (position, DELETE_ROWS),
             ).fetchone()[0]
             if found is None:
                 return False
-            self._execute("DELETE FROM tail WHERE position <= ?", (found,))
+            self._db.execute("DELETE FROM tail WHERE position <= ?", (found,))
         return True
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         try:
-            self._execute("BEGIN IMMEDIATE")
+            self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self._execute("COMMIT")
+                self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
-                    self._execute("ROLLBACK")
+                    self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
             raise self._failed("cannot be written", error) from error
@@ -218,7 +216,7 @@ class Tail:
 
     def _first_intact(self, query: str) -> Row | None:
         try:
-            return next((row for row in self._execute(query) if is_intact(row)), None)
+            return next((row for row in self._db.execute(query) if is_intact(row)), None)
         except sqlite3.Error:
             return None
 
@@ -242,7 +240,7 @@ class Tail:
     def _next_row(self, start: int, end: int) -> int:
         """Where a gap ends, so that a long one is passed in one step."""
         query = "SELECT position FROM tail WHERE position >= ? AND position < ? ORDER BY position LIMIT 1"
-        found = self._execute(query, (start, end)).fetchone()
+        found = self._db.execute(query, (start, end)).fetchone()
         return found[0] if found and type(found[0]) is int and start <= found[0] < end else end
 
     def _bisect(self, start: int, end: int, error: sqlite3.Error) -> Found:
@@ -264,20 +262,20 @@ class Tail:
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        self._execute("BEGIN")
+        self._db.execute("BEGIN")
         try:
             yield
         finally:
             if self._db.in_transaction:
-                self._execute("ROLLBACK")
+                self._db.execute("ROLLBACK")
 
     def _scan(self, start: int, end: int) -> Iterator[Any]:
         query = "SELECT * FROM tail WHERE position >= ? AND position < ? ORDER BY position"
-        return self._execute(query, (start, end))
+        return self._db.execute(query, (start, end))
 
     def _query(self, query: str, *values: int) -> list[Any]:
         try:
-            return self._execute(query, values).fetchall()
+            return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise self._failed("cannot be read", error) from error
 

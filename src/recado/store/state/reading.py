@@ -81,11 +81,14 @@ def _mail(
     mail: list[MailRow] = []
     unreadable: list[tuple[int, int]] = []
     for nid, box, at, sub_id, check in db.execute("SELECT nid, box, at, sub_id, checksum FROM mail ORDER BY nid, box"):
-        whole = type(at) is int and type(sub_id) is bytes and mail_checksum(nid, box, at, sub_id) == check
+        numbered = type(nid) is type(box) is int
+        typed = numbered and type(at) is int and type(sub_id) is bytes
+        whole = typed and mail_checksum(nid, box, at, sub_id) == check
         if whole and box in boxes and nid >> POSITION_BITS in held:
             mail.append(MailRow(nid, box, at, sub_id.decode()))
         else:
-            unreadable.append((nid, box))
+            if numbered:
+                unreadable.append((nid, box))
             bad.append(("mail", "nid, box", (nid, box)))  # users have the same nids
     return mail, unreadable
 
@@ -108,8 +111,14 @@ def _set_aside(db: sqlite3.Connection, bad: list[tuple[str, str, Any]], damage: 
         shown = key.hex() if type(key) is bytes else str(key)
         damage.append(f"a row of {table} with {columns} {shown} does not have its checksum; it was set aside")
         values = key if type(key) is tuple else (key,)
-        rows = f"FROM {table} WHERE ({columns}) = ({', '.join('?' * len(values))})"
+        rows = f"FROM {table} WHERE {_matching(columns, values)}"
         for row in db.execute(f"SELECT * {rows}", values).fetchall():
             db.execute("INSERT INTO damaged VALUES (?, ?, ?)", (table, shown, repr(row)))
         db.execute(f"DELETE {rows}", values)
     db.execute("COMMIT")
+
+
+def _matching(columns: str, values: tuple[Any, ...]) -> str:
+    """A damaged key need not have its type, and a text comes out of the file as bytes."""
+    pairs = zip(columns.split(", "), values, strict=True)
+    return " AND ".join(f"{f'CAST({name} AS BLOB)' if type(value) is bytes else name} IS ?" for name, value in pairs)

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from recado.store.connection import Connection
+
 _TABLES = {
     "marks": "name",
     "subscriptions": "serial",
@@ -43,7 +45,7 @@ def salvage(path: Path) -> tuple[Path, Salvaged]:
             part.rename(f"{aside}{suffix}")
     found = Salvaged([], [])
     try:
-        db = sqlite3.connect(f"{aside.absolute().as_uri()}?mode=ro", uri=True)
+        db = sqlite3.connect(f"{aside.absolute().as_uri()}?mode=ro", uri=True, factory=Connection)
         db.text_factory = bytes
     except sqlite3.Error as error:
         found.lost.append(f"nothing of it can be read: {error}")

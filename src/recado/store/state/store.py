@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recado.store.connection import Connection
 from recado.store.log.errors import LogError
 from recado.store.log.wal import check_wal
 from recado.store.many import run_many
@@ -180,7 +181,7 @@ class StateStore:
 
 def connect(path: Path) -> sqlite3.Connection:
     """The file, as it is always opened."""
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection)
     db.text_factory = bytes  # a damaged text need not be UTF-8
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "journal_size_limit = 67108864"):
         db.execute(f"PRAGMA {pragma}").fetchall()
