@@ -31,6 +31,21 @@ def test_a_batch_is_one_big_micro_batch(spark):
     assert all(row == originals[row["event_id"]] for row in kept)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(str(2**31 - 1), str(16 * 2**20)), ("64m", str(16 * 2**20)), ("1MB", "1MB"), ("4096", "4096")]
+)
+def test_the_size_of_arrow_batches_is_limited(spark, before, after):
+    """Chunks have megabytes; many of them made one batch that the JVM had no memory for."""
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    known = spark.conf.get(name)
+    try:
+        spark.conf.set(name, before)
+        constrain(frame(spark, BATCHES[0][:1]), buckets=8)
+        assert spark.conf.get(name) == after
+    finally:
+        spark.conf.set(name, known)
+
+
 class Stream:
     """Files that arrive one by one; each is a micro-batch."""
 

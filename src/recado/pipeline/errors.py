@@ -43,6 +43,12 @@ _MISMATCH = re.compile(r"(?P<reason>Data type mismatches .*?)\.?\s*(?:SQLSTATE|$
 _DISK = re.compile(r"\bjava\.(?:io|nio\.file)\.(?P<kind>\w+Exception): (?P<reason>.*)")
 
 
+ENDED = (
+    "Spark's Java process has ended; was it killed, or out of memory? "
+    "(it gets more with --conf spark.driver.memory=4g, or of a cluster spark.executor.memory)"
+)
+
+
 class PipelineError(RecadoError):
     """A Spark job that cannot run as asked."""
 
@@ -57,8 +63,8 @@ def user_errors() -> Iterator[None]:
         if reason is None:
             raise
         raise PipelineError(reason) from None
-    except Py4JNetworkError:
-        raise PipelineError("Spark's Java process has ended; was it killed, or out of memory?") from None
+    except (Py4JNetworkError, ConnectionError):
+        raise PipelineError(ENDED) from None
 
 
 def explained(error: Exception) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,7 +70,8 @@ def session(job: Job) -> Iterator[SparkSession]:
             if watcher:
                 watcher.stop()
             if ours:
-                spark.stop()
+                with suppress(ConnectionError):  # of a Java process that is no more
+                    spark.stop()
     if ours:
         log_file().unlink(missing_ok=True)
 

@@ -16,6 +16,8 @@ into ``buckets``, the state of a bucket is one packed value, and rows travel as 
 
 from __future__ import annotations
 
+import re
+
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -37,6 +39,10 @@ _NEEDED: dict[str, DataType] = {
     "constraints": StringType(),
 }
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_MOST_BYTES = 16 * 2**20
+_SIZE = re.compile(r"(?P<number>\d+)(?P<unit>[kmgt]?)b?")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def constrain(
@@ -54,8 +60,12 @@ def constrain(
     constraints that name none. With a ``watermark`` such as "10 minutes", a stream forgets what can no longer matter,
     and drops what comes later than that to a subscription with a frequency; without it, it remembers every subscription
     it has notified. A stream keeps its number of ``buckets`` for life.
+
+    A session whose Arrow batches may have more than 16 MB gets that limit: chunks are large, and Spark would put
+    thousands of them into one batch.
     """
     _check(notifications, tz, buckets)
+    _limit_batches(notifications)
     terms = Terms(tz=tz, connected=connected, buckets=buckets)
     schema, streaming = notifications.schema, notifications.isStreaming
     if watermark is not None and streaming:
@@ -69,6 +79,14 @@ def constrain(
         timeMode="EventTime" if watermark is not None and streaming else "None",
     )
     return judged.mapInArrow(unpack, schema)
+
+
+def _limit_batches(notifications: DataFrame) -> None:
+    conf = notifications.sparkSession.conf
+    set_to = _SIZE.fullmatch(str(conf.get(_BATCH_BYTES)).lower())
+    size = int(set_to["number"]) << _SHIFTS[set_to["unit"]] if set_to else 0
+    if not 0 < size <= _MOST_BYTES:
+        conf.set(_BATCH_BYTES, str(_MOST_BYTES))
 
 
 def _with_watermark(notifications: DataFrame, watermark: str) -> DataFrame:

@@ -33,7 +33,7 @@ PASSING = 64
 """How many negative numbers there are."""
 
 _ROWS = 65_536
-_BYTES = 33_554_432
+_BYTES = 8_388_608
 
 
 class Packer(msgspec.Struct, frozen=True):
