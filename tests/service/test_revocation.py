@@ -9,6 +9,10 @@ from websockets.exceptions import ConnectionClosed
 
 import recado
 from recado.client.errors import ClientError
+from recado.service.http.polls import Poll
+from recado.service.http.problems import UnauthenticatedError
+from recado.service.legs import REVOKED
+from recado.service.permissions import Principal
 from recado.service.tokens import TokenLine, add_token, read_tokens, revoke_token, write_tokens
 from service.running import Agent, http, m, raw, run, serving, until, ws_url
 
@@ -73,6 +77,17 @@ def test_other_rights_hold_for_open_sessions(tmp_path):
             assert (await ana.ask(m.Publish(2, raw({"id": "2", "type": "salary"})), m.Error)).code == 403
             assert (await ana.ask(m.Subscribe(3, raw({"id": "s", "type": "salary"})), m.Error)).code == 403
             await ana.publish(4, id="4", type="news")
+
+    run(check())
+
+
+def test_a_poll_that_was_closed_before_it_waits_does_not_wait():
+    async def check():
+        poll = Poll(Principal("ana"), "here", lambda: None)
+        poll.close(REVOKED)
+        async with asyncio.timeout(10):
+            with pytest.raises(UnauthenticatedError, match="revoked"):
+                await poll.wait(60)
 
     run(check())
 

@@ -60,7 +60,7 @@ class Poll:
         mine = self._turn
         self._news.set()
         self._news.clear()
-        if not (self.notifications or self.notices):
+        if not (self._ended or self.notifications or self.notices):
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._news.wait()
