@@ -51,7 +51,10 @@ def start_session(
     conf: Mapping[str, str] | None = None,
     remote: str | None = None,
 ) -> SparkSession:
-    """A session on ``master``, or on the Spark Connect server at ``remote`` (``sc://host:port``)."""
+    """A session on ``master``, or on the Spark Connect server at ``remote``, written ``sc://host:port``.
+
+    For a ``remote`` of ``local[2]`` PySpark starts a server itself.
+    """
     settings = DEFAULTS | dict(conf or {})
     if remote is not None:
         return _connect(remote, settings)
@@ -108,7 +111,8 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def _connect(remote: str, settings: Mapping[str, str]) -> SparkSession:
-    _need_server(remote, "sc", 15002)
+    if not remote.startswith("local"):  # PySpark starts a server of its own for that
+        _need_server(remote, "sc", 15002)
     builder = SparkSession.builder.remote(remote)
     for name, value in settings.items():
         if name.startswith("spark.sql."):  # the others are the server's own business
