@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from recado.errors import EventError, LimitError
 from recado.model.event import Event
 from recado.model.limits import Limits
 from recado.store.log import BusyError, EventLog, LogError, LogReader, LogSettings
+from recado.store.log.writer import LONGEST_REST
 from store.log.logs import SMALL, START, Ticking, contents, event, events, filled, positions
 
 
@@ -228,3 +231,23 @@ def test_positions_go_on_when_everything_has_expired(tmp_path):
     with EventLog.open(tmp_path / "log", SMALL) as log:
         assert log.append(events(30, 31)) == range(30, 31)
     assert positions(tmp_path / "log") == [30]
+
+
+@pytest.mark.parametrize(
+    ("appended", "settings", "rests"),
+    [
+        (0, LogSettings(), []),
+        (1, LogSettings(), [LONGEST_REST]),
+        (5, LogSettings(segment_rows=1), []),
+        (5, LogSettings(segment_bytes=1), []),
+    ],
+)
+def test_sealing_rests_while_events_come_unless_it_is_far_behind(tmp_path, monkeypatch, appended, settings, rests):
+    slept, clock = [], iter(range(0, 1_000, 10))
+    with EventLog.open(tmp_path / "log", settings) as log:
+        watched = SimpleNamespace(sleep=slept.append, perf_counter=clock.__next__, time=time.time)
+        monkeypatch.setattr("recado.store.log.writer.time", watched)
+        with log._gently():
+            for number in range(appended):
+                log.append([event(number)])
+    assert slept == rests

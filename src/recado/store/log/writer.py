@@ -43,10 +43,10 @@ from recado.store.log.tail import State, Tail
 Clock = Callable[[], datetime]
 GENTLE_ROWS = 256
 """Sealing reads so many rows at a time."""
-REST = 8
-"""So much longer than it works it rests, while events come."""
+REST, LONGEST_REST = 8, 0.1
+"""So much longer than it works it rests, while events come; at most so many seconds after each part."""
 FAR_BEHIND = 4
-"""With rows for so many segments in the tail, sealing rests no more."""
+"""With enough for so many segments in the tail, sealing rests no more."""
 
 
 def wall_clock() -> datetime:
@@ -230,9 +230,12 @@ class EventLog:
         """A small part of a long work, with a rest if events were appended at the same time: they come first."""
         end, began = self._next, time.perf_counter()
         yield
-        waiting = self._next - self._manifest.sealed
-        if self._next != end and waiting < FAR_BEHIND * self.settings.segment_rows:
-            time.sleep(REST * (time.perf_counter() - began))
+        if self._next != end and not self._is_far_behind():
+            time.sleep(min(REST * (time.perf_counter() - began), LONGEST_REST))
+
+    def _is_far_behind(self) -> bool:
+        rows, settings = self._next - self._manifest.sealed, self.settings
+        return rows > FAR_BEHIND * settings.segment_rows or self._bytes > FAR_BEHIND * settings.segment_bytes
 
     def _reading(self) -> Tail:
         return Tail(self.path / TAIL, writable=False, busy_seconds=self.settings.busy_seconds)
