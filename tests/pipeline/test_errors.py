@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from recado.errors import RecadoError
 from recado.pipeline import session
 from recado.pipeline.errors import PipelineError, explained, user_errors
+from recado.pipeline.session import _reason
 
 
 def test_an_error_of_ours_from_an_executor_keeps_its_message(spark):
@@ -133,4 +134,12 @@ def test_the_reason_of_a_long_message():
     assert session._reason("WARNING: modules\nInvalid maximum heap size: -Xmxlots\nError: no JVM") == (
         "Invalid maximum heap size: -Xmxlots"
     )
-    assert session._reason("") == "it does not say why"
+    assert session._reason("") == "its Java process ended and does not say why"
+
+
+def test_what_the_jvm_says_at_every_start_is_no_reason():
+    chatter = (
+        'WARNING: Using incubator modules\nSetting default log level to "WARN".\nSetting Spark log level to "ERROR".\n'
+    )
+    assert _reason(chatter) == "its Java process ended and does not say why"
+    assert _reason(f"{chatter}java.lang.Exception: no such master\n") == "no such master"

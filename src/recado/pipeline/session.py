@@ -28,6 +28,14 @@ from recado.pipeline.errors import PipelineError
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 _PATIENCE_SECONDS = 10
+_CHATTER = (
+    "WARNING",
+    "Setting default log level",
+    "Setting Spark log level",
+    "To adjust logging level",
+    "Using Spark's",
+)
+"""How lines of the JVM's log begin that are there at every start."""
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -74,9 +82,10 @@ def start_session(
     try:
         with _errors_to_log():
             return builder.getOrCreate()
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         # A JVM that ends before it answers has told only its log why: a bad master, no such Java, too little memory.
-        reason = _reason(_logged()[known:] if "JAVA_GATEWAY_EXITED" in str(error) else str(error))
+        ended = isinstance(error, ConnectionError) or "JAVA_GATEWAY_EXITED" in str(error)
+        reason = _reason(_logged()[known:] if ended else str(error))
         raise PipelineError(f"no Spark session on {master!r}: {reason}; see {log_file()}") from None
 
 
@@ -163,7 +172,7 @@ def _cores(master: str) -> int:
 
 def _reason(text: str) -> str:
     """The line of a long message that says what happened."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
-    lines = lines or ["it does not say why"]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_CHATTER)]
+    lines = lines or ["its Java process ended and does not say why"]
     telling = [line.partition("Exception: ")[2] for line in lines if "Exception: " in line]
     return (telling or lines)[0]
