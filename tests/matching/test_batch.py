@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from matching.oracle import engines, events_of, ids_by_event
 from recado.errors import EventError
 from recado.matching.batch import CHUNK, match_batch, match_events
+from recado.matching.index import Index
+from recado.matching.naive import NaiveMatcher
+from recado.matching.postings import GRID, LISTS_TOP
 from recado.model.event import Event
 from recado.model.filter import TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Similar, Sql, Text
+from recado.model.subscription import Subscription
 from strategies import FLOATS, INTEGERS, STRINGS, TIMES, filters
 
 ORDER = ("<", "<=", ">", ">=")
@@ -413,3 +417,23 @@ def test_events_that_are_not_in_arrow_form():
     events = [Event(f"e{n}", attributes={"x": value}) for n, value in enumerate([1, "a", True, TIMES[0], (1, "a"), ()])]
     assert ids_by_event(index, match_events(index, events)) == [naive.match(event) for event in events]
     assert len(match_events(index, [])) == 0
+
+
+def test_events_without_the_value_of_a_split_list_are_visited_all_the_same():
+    """A list of many entries is split by a range; who lacks the range's value still meets the rest of the list."""
+    index, naive = Index(), NaiveMatcher()
+    subscriptions = [
+        Subscription(f"plain-{at}", And((Compare("flag", "==", True), Not(Compare("n", "==", at))))) for at in range(40)
+    ]
+    subscriptions += [
+        Subscription(f"range-{at}", And((Compare("flag", "==", True), Between("p", at, at + 200)))) for at in range(400)
+    ]
+    index.add_many(subscriptions)
+    for subscription in subscriptions:
+        naive.add(subscription)
+    assert (index.store.lists[: index.store.state[LISTS_TOP], GRID] >= 0).any(), (
+        "no list is split, so nothing is tested"
+    )
+    events = [Event("e", attributes=a) for a in ({"flag": True}, {"p": 7, "flag": True}, {"flag": True}, {"p": 9})]
+    for some in (events, events[::-1], events[:2], events * 100):
+        assert ids_by_event(index, match_events(index, some)) == [naive.match(event) for event in some]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recado.errors import LimitError
 from recado.matching import dictionary as module
-from recado.matching.dictionary import Dictionary
+from recado.matching.dictionary import Dictionary, key_of
 from recado.model.values import Kind, canonical, kind_of
 from strategies import values
 
@@ -28,7 +28,7 @@ def test_names_are_numbered_as_they_come():
 def test_a_code_is_a_constant_and_its_kind(value, kind):
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
-    code = dictionary.code(attribute, value)
+    code = dictionary.hold(attribute, value)
     assert code >> 2 == 1
     assert code & 3 == kind == kind_of(value)
 
@@ -47,21 +47,21 @@ def test_a_code_is_a_constant_and_its_kind(value, kind):
 def test_equal_values_have_one_code(group):
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
-    assert len({dictionary.code(attribute, value) for value in group}) == 1
+    assert len({dictionary.hold(attribute, value) for value in group}) == 1
     assert dictionary.constants == 2
 
 
 def test_booleans_are_not_numbers_and_strings_are_neither():
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
-    codes = [dictionary.code(attribute, value) for value in (1, True, "1", "true", 0, False, "", T, str(T))]
+    codes = [dictionary.hold(attribute, value) for value in (1, True, "1", "true", 0, False, "", T, str(T))]
     assert len(set(codes)) == len(codes)
 
 
 def test_attributes_do_not_share_constants():
     dictionary = Dictionary()
     a, b = dictionary.attribute("a"), dictionary.attribute("b")
-    assert dictionary.code(a, 1) != dictionary.code(b, 1)
+    assert dictionary.hold(a, 1) != dictionary.hold(b, 1)
     assert dictionary.attribute_of == [0, a, b]
 
 
@@ -69,63 +69,53 @@ def test_integers_beyond_floats_stay_apart():
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
     numbers = [2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)]
-    assert len({dictionary.code(attribute, number) for number in numbers}) == len(numbers)
+    assert len({dictionary.hold(attribute, number) for number in numbers}) == len(numbers)
 
 
 def test_references_are_counted_and_numbers_reused():
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
-    one, two = dictionary.code(attribute, 1), dictionary.code(attribute, "x")
-    dictionary.acquire([one, two])
-    dictionary.acquire([one])
+    one, two = dictionary.hold(attribute, 1), dictionary.hold(attribute, "x")
+    assert dictionary.hold(attribute, 1) == one
     assert dictionary.release([one]) == []
-    assert dictionary.code(attribute, 1) == one
     assert dictionary.release([one, two]) == [one >> 2, two >> 2]
     assert dictionary.codes[attribute] == {}
-    again = dictionary.code(attribute, True)
+    again = dictionary.hold(attribute, True)
     assert again >> 2 in (one >> 2, two >> 2)
     assert again & 3 == Kind.BOOL
     assert dictionary.constants == 3
 
 
-def test_a_code_that_nobody_acquired_can_be_forgotten():
+def test_a_code_is_held_from_the_moment_it_is_given():
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
-    code = dictionary.code(attribute, 1)
-    version = dictionary.versions[attribute]
-    dictionary.forget(code)
-    assert dictionary.codes[attribute] == {}
-    assert dictionary.constant_values() == [None, None]
-    assert dictionary.versions[attribute] != version
-    again = dictionary.code(attribute, "x")
-    assert again >> 2 == code >> 2
-    assert dictionary.references == [0, 0]
-    dictionary.acquire([again])
-    assert dictionary.release([again]) == [again >> 2]
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_code_that_somebody_acquired_is_not_forgotten(times):
-    dictionary = Dictionary()
-    attribute = dictionary.attribute("a")
-    code = dictionary.code(attribute, 1)
-    dictionary.acquire([code] * times)
-    version = dictionary.versions[attribute]
-    dictionary.forget(code)
+    code = dictionary.hold(attribute, 1)
+    assert dictionary.references == [0, 1]
+    assert dictionary.hold(attribute, 1) == code
+    assert dictionary.release([code]) == []
     assert dictionary.codes[attribute] == {1: code}
-    assert dictionary.references == [0, times]
-    assert dictionary.versions[attribute] == version
+    assert dictionary.release([code]) == [code >> 2]
+    assert dictionary.constant_values() == [None, None]
+    assert dictionary.hold(attribute, "x") >> 2 == code >> 2
+
+
+def test_nothing_is_given_back_more_often_than_it_was_held():
+    dictionary = Dictionary()
+    code = dictionary.hold(dictionary.attribute("a"), 1)
+    dictionary.release([code])
+    with pytest.raises(AssertionError, match="more often than it was held"):
+        dictionary.release([code])
 
 
 def test_a_version_changes_with_every_code_given_or_taken_back():
     dictionary = Dictionary()
     a, b = dictionary.attribute("a"), dictionary.attribute("b")
     seen = [dictionary.versions[a]]
-    code = dictionary.code(a, 1)
+    code = dictionary.hold(a, 1)
     seen.append(dictionary.versions[a])
-    dictionary.code(a, 1)
+    dictionary.hold(a, 1)
+    dictionary.release([code])
     assert dictionary.versions[a] == seen[-1]
-    dictionary.acquire([code])
     dictionary.release([code])
     seen.append(dictionary.versions[a])
     assert len(set(seen)) == 3
@@ -148,10 +138,10 @@ def test_there_is_an_end_to_names_and_constants(monkeypatch):
     dictionary.attribute("b")
     with pytest.raises(LimitError, match="2 attribute names"):
         dictionary.attribute("c")
-    dictionary.code(a, 1)
-    dictionary.code(a, 2)
+    dictionary.hold(a, 1)
+    dictionary.hold(a, 2)
     with pytest.raises(LimitError, match="3 constants"):
-        dictionary.code(a, 3)
+        dictionary.hold(a, 3)
 
 
 def restored(dictionary: Dictionary) -> Dictionary:
@@ -178,10 +168,10 @@ def test_the_dictionary_is_a_counted_set(steps):
         attribute = dictionary.attribute(name)
         key = (name, kind_of(value), canonical(value))
         if adds:
-            dictionary.acquire([dictionary.code(attribute, value)])
+            dictionary.hold(attribute, value)
             counts[key] = counts.get(key, 0) + 1
         elif key in counts:
-            gone = dictionary.release([dictionary.code(attribute, value)])
+            gone = dictionary.release([dictionary.codes[attribute][key_of(value)]])
             counts[key] -= 1
             assert bool(gone) == (counts[key] == 0)
             if not counts[key]:
@@ -191,7 +181,7 @@ def test_the_dictionary_is_a_counted_set(steps):
         held = [code for codes in dictionary.codes for code in codes.values()]
         assert len(held) == len(set(held)) == len(counts)
     for (name, kind, value), count in counts.items():
-        code = dictionary.code(dictionary.names[name], value)
+        code = dictionary.codes[dictionary.names[name]][key_of(value)]
         assert code & 3 == kind
         assert dictionary.references[code >> 2] == count
 
@@ -199,9 +189,7 @@ def test_the_dictionary_is_a_counted_set(steps):
 def test_many_constants():
     dictionary = Dictionary()
     attribute = dictionary.attribute("a")
-    codes = [dictionary.code(attribute, number) for number in range(1000)]
-    dictionary.acquire(codes)
+    codes = [dictionary.hold(attribute, number) for number in range(1000)]
     assert len(set(codes)) == 1000
     assert dictionary.references == [0] + [1] * 1000
     assert sorted(dictionary.release(codes)) == list(range(1, 1001))
-    assert dictionary.nbytes() > 0

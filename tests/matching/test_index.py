@@ -11,7 +11,9 @@ import pytest
 
 from matching.oracle import engines, ids_by_event
 from matching.workload import churned, random_event
-from recado.errors import FilterError, RecadoError
+from recado.errors import FilterError, LimitError, RecadoError
+from recado.filters import expression
+from recado.matching import dictionary
 from recado.matching.batch import match_batch, match_events
 from recado.matching.index import Index
 from recado.matching.naive import NaiveMatcher
@@ -351,3 +353,28 @@ def test_two_threads_that_add_lose_nothing():
     assert index.statistics()["entries"] == 50
     assert len(index.match(event(x=100))) == 900
     assert len(np.unique(index.match_slots(event(x=100)))) == 900
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("a != 5", "not (c in {} and a in {5, 6})", ["s1"]),
+        ("a == 5", "(c < true and a in {5, 6}) or b == 1", ["s0"]),
+    ],
+)
+def test_a_part_that_can_never_be_true_takes_no_constant_along(first, second, expected):
+    """Filters that are loaded together share constants; one of them drops a part that names them."""
+    subscriptions = [Subscription(f"s{at}", expression.parse(text)) for at, text in enumerate((first, second))]
+    for order in (subscriptions, subscriptions[::-1]):
+        index = Index()
+        index.add_many(order)
+        assert index.match(Event("e", attributes={"a": 5})) == expected
+
+
+def test_a_filter_that_cannot_be_compiled_costs_no_other_its_place(monkeypatch):
+    monkeypatch.setattr(dictionary, "MAX_CONSTANTS", 3)
+    index = Index()
+    with pytest.raises(LimitError, match="3 constants"):
+        index.add_many(Subscription(f"s{at}", Compare("a", "==", at)) for at in range(4))
+    assert index.match(Event("e", attributes={"a": 1})) == ["s1"]
+    assert len(index) == 2

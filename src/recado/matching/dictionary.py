@@ -5,7 +5,10 @@ A *code* says what the kernel needs to know of a value: ``constant << 2 | kind``
 filter asks for"; ``ABSENT`` for a missing attribute and ``NAN`` for the value that compares with nothing.
 Equal values have equal codes (``1`` and ``1.0``), values of different kinds never do (``1`` and ``true``).
 
-Constants are counted by reference and reused when the last filter that names them goes.
+**Who owns a constant.** Whoever asks for a code holds it from that moment (``hold``) until they give it back
+(``release``), once for each time they asked. So there is never a code that somebody knows and nobody holds: what was
+given back by the last holder may be given to another constant at once. A compiled program holds its codes; the entry
+made of it takes them over.
 """
 
 from __future__ import annotations
@@ -66,11 +69,14 @@ class Dictionary:
         """Some filter looks into the text of this attribute."""
         (self.wants_folded if fold else self.wants_text)[attribute] = True
 
-    def code(self, attribute: int, value: Value) -> int:
-        """The code of a constant, given now if it is new; ``acquire`` keeps it."""
+    def hold(self, attribute: int, value: Value) -> int:
+        """The code of a constant, held for the caller until ``release``."""
         key = key_of(value)
         code = self.codes[attribute].get(key)
-        return self._enter(attribute, key, kind_of(value)) if code is None else code
+        if code is None:
+            code = self._enter(attribute, key, kind_of(value))
+        self.references[code >> 2] += 1
+        return code
 
     def _enter(self, attribute: int, key: Hashable, kind: Kind) -> int:
         if isinstance(key, datetime):
@@ -95,23 +101,14 @@ class Dictionary:
         self.versions[attribute] += 1
         return code
 
-    def forget(self, code: int) -> None:
-        """A code that was given but not acquired is not needed."""
-        if self.references[code >> 2] == 0:
-            self.release([code])
-
-    def acquire(self, codes: Iterable[int]) -> None:
-        """A new program refers to these codes."""
-        for code in codes:
-            self.references[code >> 2] += 1
-
     def release(self, codes: Iterable[int]) -> list[int]:
-        """A program that referred to these codes is gone; returns the constants that nobody refers to any more."""
+        """Give codes back, each as often as it was held; returns the constants that nobody holds any more."""
         gone = []
         for code in codes:
             constant = code >> 2
+            assert self.references[constant] > 0, f"constant {constant} is given back more often than it was held"
             self.references[constant] -= 1
-            if self.references[constant] <= 0:
+            if self.references[constant] == 0:
                 attribute = self.attribute_of[constant]
                 del self.codes[attribute][self._keys[constant]]
                 self.versions[attribute] += 1

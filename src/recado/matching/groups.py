@@ -2,6 +2,9 @@
 
 Events are grouped by the constants that they equal and by the fragments of text that they contain; where a list is
 split, its events are ordered by the value that the grid is about, so that each cell has a run of them.
+
+A group of events may be reordered, and is a permutation of itself always: a list and its cells are visited with the
+same group, one after the other.
 """
 
 from __future__ import annotations
@@ -35,13 +38,13 @@ def order_by_rank(events, first, size, ranks):
 
 @lean
 def rank_events(events, first, last, downs, row, bounds, start, size, ranks):
-    """Order a group by rank; events without a value drop out. Returns where the group ends now."""
+    """Order a group by rank, with the events that have no value behind the others; returns where those begin."""
     kept = first
     for i in range(first, last):
         event = events[i]
         value = downs[row, event]
         if not np.isnan(value):
-            events[kept] = event
+            events[i], events[kept] = events[kept], event
             ranks[kept - first] = rank_of(bounds, start, size, value)
             kept += 1
     order_by_rank(events, first, kept - first, ranks)

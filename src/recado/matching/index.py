@@ -124,13 +124,14 @@ class Index:
             return True
 
     def _put_all(self, some: list[tuple[str, Filter]]) -> None:
-        """Add or replace subscriptions; their constants are acquired before any old filter lets go of its own."""
-        programs = [self._compiler.compile(filter) for _, filter in some]
-        for program in programs:
-            self.dictionary.acquire(program.codes)
-        digests = [program.digest() for program in programs]
-        for (id, filter), program, digest in zip(some, programs, digests, strict=True):
-            self._put(id, filter, program, digest)
+        """Add or replace subscriptions; each program holds its constants, so no old filter takes them along."""
+        programs: list[Program] = []
+        try:
+            programs.extend(self._compiler.compile(filter) for _, filter in some)
+        finally:  # those before one that cannot be compiled count
+            digests = [program.digest() for program in programs]
+            for (id, filter), program, digest in zip(some, programs, digests, strict=False):
+                self._put(id, filter, program, digest)
 
     def _put(self, id: str, filter: Filter, program: Program, digest: tuple[int, int]) -> None:
         slot = self.registry.slot(id)
@@ -139,7 +140,7 @@ class Index:
             self.remove(id)
             slot = -1
         if entry >= 0:
-            self.dictionary.release(program.codes)  # the entry that is there holds them
+            self.dictionary.release(program.codes)  # the entry that is there holds them, too
             if slot < 0:
                 self.registry.join(entry, self.registry.new_slot(id))
             return

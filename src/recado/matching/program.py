@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 
@@ -73,6 +75,9 @@ _STR_OPS = {">=": STR_GE, ">": STR_GT, "<=": STR_LE, "<": STR_LT}
 class Program:
     """The words of a filter, and what the store must know to link it.
 
+    ``codes`` are the constants that its words refer to. The program holds them: they go over to the entry that is made
+    of it, or are given back with ``Dictionary.release``.
+
     Tests stand in one order whatever the order in the filter, so equal programs are a cheap sign of equal filters;
     ``digest`` is the 128-bit name of a program. It never confuses two filters, and for conjunctions over different
     attributes it recognises all that are equal; of other filters, those that are written alike.
@@ -95,7 +100,8 @@ class Program:
 class Compiler:
     """Compiles one filter at a time against a dictionary; new names and constants are entered as they come.
 
-    ``codes`` collects every constant that the program refers to, so that the dictionary can count references.
+    ``_codes`` collects every constant that was held while compiling. Those that the words refer to go with the program;
+    the others are given back before ``compile`` ends, also where it ends with an error.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -104,24 +110,29 @@ class Compiler:
         self._opaque = False
 
     def compile(self, filter: Filter) -> Program:
+        """The program of a checked filter, which holds the constants that it refers to."""
         self._codes = []
         self._opaque = False
-        words = self._plain_conjunction(filter)
-        if words is not None:
-            return Program(words, self._codes, True, False)
-        self._codes = []
-        leaves = self._conjunction(filter)
-        if leaves is not None:
-            return Program(_lay_out_conjunction(leaves), self._codes, True, self._opaque)
-        tree = self._tree(filter, False)
-        for leaf in access_set(tree) or ():
-            leaf.access = True
-        emitted: list[Emitted] = []
-        words = lay_out_tree(tree, emitted)
-        codes = [code for leaf, _, _ in emitted for code in leaf.codes()]
-        for code in set(self._codes).difference(codes):  # of tests that constants made superfluous
-            self._dictionary.forget(code)
-        return Program(words, codes, False, self._opaque)
+        codes: list[int] = []
+        try:
+            words = self._plain_conjunction(filter)
+            if words is not None:
+                codes = self._codes
+                return Program(words, codes, True, False)
+            leaves = self._conjunction(filter)
+            if leaves is not None:
+                words, codes = _lay_out_conjunction(leaves), _codes_of(leaves)
+                return Program(words, codes, True, self._opaque)
+            tree = self._tree(filter, False)
+            for leaf in access_set(tree) or ():
+                leaf.access = True
+            emitted: list[Emitted] = []
+            words = lay_out_tree(tree, emitted)
+            codes = _codes_of(leaf for leaf, _, _ in emitted)
+            return Program(words, codes, False, self._opaque)
+        finally:
+            if len(codes) < len(self._codes):  # what was tried in vain, or is of tests that constants made superfluous
+                self._dictionary.release((Counter(self._codes) - Counter(codes)).elements())
 
     # -- conjunctions
 
@@ -156,11 +167,7 @@ class Compiler:
             value = node.value
             if node.op == "==":
                 attribute = self._dictionary.attribute(node.name)
-                code = None if type(value) is bool else self._dictionary.codes[attribute].get(value)
-                if code is None:
-                    code = self._dictionary.code(attribute, value)
-                self._codes.append(code)
-                return 0.5, attribute, EQ, code, ()
+                return 0.5, attribute, EQ, self._code(attribute, value), ()
             return None
         if type(node) is Between:
             low, high = node.low, node.high
@@ -238,7 +245,7 @@ class Compiler:
         return Instruction(OPAQUE, attribute, argument, INTS.unpack(digest), cost=100.0)
 
     def _code(self, attribute: int, value: Value) -> int:
-        code = self._dictionary.code(attribute, value)
+        code = self._dictionary.hold(attribute, value)
         self._codes.append(code)
         return code
 
@@ -324,6 +331,10 @@ def _ordered(value: Value) -> tuple[int | float, int]:
 def _range_leaf(op: int, attribute: int, low: float, high: float, flags: int) -> Instruction:
     words = INTS.unpack(FLOATS.pack(low + 0.0, high + 0.0))  # adding 0 makes -0.0 the one zero
     return Instruction(op, attribute, 0, words, flags, 1.5)
+
+
+def _codes_of(leaves: Iterable[Instruction]) -> list[int]:
+    return [code for leaf in leaves for code in leaf.codes()]
 
 
 def _lay_out_conjunction(leaves: list[Instruction]) -> list[int]:

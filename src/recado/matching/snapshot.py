@@ -29,7 +29,9 @@ from recado.matching.dictionary import Dictionary
 from recado.matching.index import Index
 
 MAGIC = b"RECADOIX"
-VERSION = 2
+VERSION = 3
+"""Version 2 was written by a builder that could mix up the constants of filters loaded together (docs/decisions/
+exactness.md), so what such a file matches cannot be relied on."""
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sIQ16s")
 
@@ -235,7 +237,11 @@ def _read_header(data: mmap.mmap | bytearray, where: str) -> tuple[_Header, int]
         raise SnapshotError(f"{where} is not a snapshot of an index")
     _, version, size, digest = _PREFIX.unpack_from(data)
     if version != VERSION:
-        raise SnapshotError(f"{where} has snapshot version {version}; this program reads version {VERSION}")
+        raise SnapshotError(
+            f"{where} has snapshot version {version}; this program reads version {VERSION}. "
+            "Build it again from its subscriptions"
+            + (": version 2 and older may hold filters that match wrongly" if version < VERSION else "")
+        )
     raw = bytes(data[_PREFIX.size : _PREFIX.size + size])
     if len(raw) < size or blake2b(raw, digest_size=16).digest() != digest:
         raise SnapshotError(f"{where} is damaged: its header does not have the checksum it was written with")

@@ -99,7 +99,7 @@ class Store:
     # -- entries
 
     def insert(self, program: Program) -> int:
-        """A new entry for a program, linked; the program's constants are acquired already."""
+        """A new entry for a program, linked; it takes over the constants that the program holds."""
         self._follow_dictionary()
         entry = self._free_entries.pop() if self._free_entries else self._new_entry()
         self.starts[entry] = self._place(program.words)
