@@ -1,10 +1,11 @@
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recado.model.times import format_time, parse_time
+from recado.model.times import format_own_time, format_time, own_offset, parse_time, read_time
 
 
 @given(
@@ -58,3 +59,27 @@ def test_written_in_utc_without_empty_digits():
     eastern = timezone(timedelta(hours=-3))
     assert format_time(datetime(2026, 1, 1, 9, tzinfo=eastern)) == "2026-01-01T12:00:00Z"
     assert format_time(datetime(2026, 1, 1, 9, 0, 0, 5, tzinfo=UTC)) == "2026-01-01T09:00:00.000005Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("2018-04-26T14:48:09+02:00", "2018-04-26T14:48:09+02:00"),
+        ("2018-04-26t14:48:09.5-09:30", "2018-04-26T14:48:09.500000-09:30"),
+        ("2018-04-26T14:48:09+00:00", "2018-04-26T14:48:09Z"),
+        ("2018-04-26T14:48:09-00:00", "2018-04-26T14:48:09Z"),
+    ],
+)
+def test_an_instant_can_keep_its_offset(text, kept):
+    assert format_own_time(read_time(text)) == kept
+    assert read_time(text) == parse_time(text)
+    assert parse_time(text).tzinfo is UTC
+
+
+def test_a_zone_becomes_the_offset_it_has_then():
+    summer = datetime(2026, 7, 1, 12, tzinfo=ZoneInfo("Europe/Lisbon"))
+    assert format_own_time(own_offset(summer)) == "2026-07-01T12:00:00+01:00"
+    early = datetime(1890, 1, 1, 12, tzinfo=ZoneInfo("Europe/Lisbon"))  # an offset with seconds, before zones were set
+    assert format_own_time(own_offset(early)) == format_time(early)
+    with pytest.raises(OverflowError):
+        own_offset(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))))

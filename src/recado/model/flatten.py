@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from recado.errors import EventError
 from recado.model.event import ENVELOPE, Event, check_event
 from recado.model.limits import Limits
-from recado.model.times import format_time, parse_time
+from recado.model.times import format_own_time, own_offset, read_time
 from recado.model.values import INT_MAX, INT_MIN, Value
 
 Attribute = Value | tuple[Value, ...]
@@ -124,7 +124,7 @@ class Flattener:
         if type(value) is not str:
             raise self._error("a timestamp must be a string such as 2026-11-15T10:00:00Z")
         try:
-            instant = parse_time(value)
+            instant = read_time(value)
         except ValueError as error:
             raise self._error(str(error)) from None
         del self._path[len(self._path) - len(path) :]
@@ -133,7 +133,10 @@ class Flattener:
     def _aware(self, value: datetime) -> datetime:
         if value.tzinfo is None:
             raise self._error("the timestamp has no time zone; add Z or an offset such as +01:00")
-        return value.astimezone(UTC)
+        try:
+            return own_offset(value)
+        except OverflowError:
+            raise self._error("the timestamp is outside the years 1 to 9999 in UTC") from None
 
     def _enter(self, step: str) -> None:
         self._path.append(step)
@@ -188,7 +191,7 @@ def jsonable(value: Attribute) -> Any:
     if type(value) is tuple:
         return [jsonable(element) for element in value]
     if isinstance(value, datetime):
-        return {"$time": format_time(value)}
+        return {"$time": format_own_time(value)}
     if type(value) is float and not math.isfinite(value):
         return {"$number": _NUMBER_NAMES[repr(value)]}
     return value

@@ -90,6 +90,6 @@ def _compiled(text: str) -> tuple[Expression, Run]:
 
 
 def _failed(root: Expression, fault: EvaluationError) -> Result:
-    """A function at the root yields its own value beside its error; anything else the zero value of its type."""
+    """The root has a value of its own beside its own error; beside any other, the zero value of its type."""
     zero = (static_type(root) or bool)()
     return Result(fault.value if fault.owner is root else zero, Failure(fault.kind, str(fault)))

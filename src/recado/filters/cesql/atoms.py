@@ -77,12 +77,21 @@ def truthy(name: str) -> Truth:
     """The attribute is cast to a Boolean, as ``name = TRUE`` or an operand of ``AND`` does."""
     asked = _asked(_comparison(name, "=", True))
     numbers = And((Between(name, INT_MIN, INT_MAX), Not(Compare(name, "==", 0)), asked))
-    true = Or((Compare(name, "==", True), Text(name, "like", "true", fold=True), numbers))
+    return Known(Or((*_true_or_its_text(name), numbers)), Or((one_of(name, (False, 0)), _false_text(name))))
+
+
+def boolean(name: str) -> Truth:
+    """The attribute is a Boolean or a String that is cast to one; anything else fails, as under ``NOT``."""
+    return Known(Or(_true_or_its_text(name)), Or((Compare(name, "==", False), _false_text(name))))
+
+
+def _true_or_its_text(name: str) -> tuple[Filter, Filter]:
+    return Compare(name, "==", True), Text(name, "like", "true", fold=True)
+
+
+def _false_text(name: str) -> Filter:
     # the long s is folded to an s, but it is not the upper case of one
-    strings = And(
-        (Text(name, "like", "false", fold=True), Not(Text(name, "contains", "\N{LATIN SMALL LETTER LONG S}")))
-    )
-    return Known(true, Or((one_of(name, (False, 0)), strings)))
+    return And((Text(name, "like", "false", fold=True), Not(Text(name, "contains", "\N{LATIN SMALL LETTER LONG S}"))))
 
 
 def _equals_integer(name: str, number: int) -> Truth:

@@ -1,8 +1,9 @@
 """What an expression yields (CESQL 1.0, sections 3.3 to 3.7), in the fail-fast mode that filters should use.
 
 A tree is compiled once into nested functions of a view. The first error ends the evaluation: the result is then the
-zero value of the expression's type beside the error, or the value that the failing function itself defines
+zero value of the expression's type beside the error, or the value that the failing node itself defines
 (``LEFT('abc', -1)`` yields ``'abc'``). ``AND`` and ``OR`` do not look at their right side if the left one decides.
+``NOT`` casts Strings only: of an Integer it yields true beside a cast error, as the public conformance kit has it.
 
 Where the specification leaves a choice: arithmetic that leaves 32 bits is a math error, and ``IN`` compares from left
 to right and stops at the first element that is equal, as the same comparisons joined by ``OR`` would.
@@ -61,7 +62,7 @@ def compiled(node: Expression) -> Run:
         case Presence(name):
             return (lambda view: True) if name == SPECVERSION else (lambda view: name in view)
         case Unary(op, operand):
-            return _unary(op, compiled(operand))
+            return _not(node, compiled(operand)) if op == "NOT" else _minus(compiled(operand))
         case Chain(first, steps):
             runs = [(step.op, compiled(step.operand)) for step in steps]
             return _logic(compiled(first), runs) if steps[0].op in LOGIC else _operations(compiled(first), runs)
@@ -102,9 +103,19 @@ def _attribute(name: str) -> Run:
     return run
 
 
-def _unary(op: str, operand: Run) -> Run:
-    if op == "NOT":
-        return lambda view: not to_boolean(operand(view))
+def _not(node: Unary, operand: Run) -> Run:
+    def run(view: View) -> bool:
+        value = operand(view)
+        if type(value) is int:
+            fault = EvaluationError("cast", f"NOT takes a Boolean, and {value} is an Integer", True)
+            fault.owner = node
+            raise fault
+        return not to_boolean(value)
+
+    return run
+
+
+def _minus(operand: Run) -> Run:
     return lambda view: _bounded(-to_integer(operand(view)), "-")
 
 

@@ -104,7 +104,15 @@ class _Lowering:
         if isinstance(node, Chain):
             return self._logic(node)
         assert isinstance(node, Unary)
-        return Negation(self.truth(node.operand))
+        return self._negation(node.operand)
+
+    def _negation(self, operand: Expression) -> Truth:
+        """``NOT``, which casts no Integer."""
+        if static_type(operand) is int:
+            return atoms.NEVER
+        if isinstance(operand, Attribute) and operand.name != SPECVERSION:
+            return Negation(atoms.boolean(operand.name))
+        return Negation(self.truth(operand))
 
     def _logic(self, node: Chain) -> Truth | None:
         """Runs of one operator together, each run the left operand of the next."""
@@ -211,11 +219,13 @@ class _Asked(Truth):
         self._limits = limits
 
     def true(self) -> Filter:
-        node = self._node
-        return self._sql(node if static_type(node) is bool else Call("BOOL", (node,)))
+        return self._sql(self._boolean())
 
     def false(self) -> Filter:
-        return self._sql(Unary("NOT", self._node))
+        return self._sql(Unary("NOT", self._boolean()))
+
+    def _boolean(self) -> Expression:
+        return self._node if static_type(self._node) is bool else Call("BOOL", (self._node,))
 
     def _sql(self, node: Expression) -> Filter:
         text = format_node(node)

@@ -66,6 +66,10 @@ class Member(Node, frozen=True):
     negated: bool = False
 
 
+REQUIRED = frozenset({"id", "source", "specversion", "type"})
+"""Attributes that every CloudEvent has: ``EXISTS`` finds them in whatever case they are written."""
+
+
 class Presence(Node, frozen=True):
     """``EXISTS name``."""
 

@@ -14,6 +14,7 @@ from recado.errors import FilterError
 from recado.filters.cesql.lexer import END, QUOTED, STRING, WORD, Reader, read_quoted_name, read_string
 from recado.filters.cesql.nodes import (
     LEVELS,
+    REQUIRED,
     Attribute,
     Call,
     Chain,
@@ -108,7 +109,8 @@ class _Parser:
             return self._enclosed()
         self._count_operand()
         if reader.take("EXISTS"):
-            return Presence(self._name())
+            plain, name = reader.kind == WORD, self._name()
+            return Presence(name.lower() if plain and name.lower() in REQUIRED else name)
         if reader.kind == STRING:
             return Literal(self._string())
         if key := reader.take("TRUE", "FALSE"):

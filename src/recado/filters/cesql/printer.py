@@ -9,6 +9,7 @@ from __future__ import annotations
 from recado.filters.cesql.lexer import KEYWORDS, LITERAL, PLAIN_NAME, read_string
 from recado.filters.cesql.nodes import (
     LEVELS,
+    REQUIRED,
     Attribute,
     Chain,
     Expression,
@@ -32,7 +33,7 @@ def format_node(node: Expression) -> str:
         case Attribute(name):
             return _name(name)
         case Presence(name):
-            return f"EXISTS {_name(name)}"
+            return f"EXISTS {_quoted(name) if name not in REQUIRED and name.lower() in REQUIRED else _name(name)}"
         case Unary(op, operand):
             return _unary(op, operand)
         case Chain(first, steps):
@@ -79,7 +80,11 @@ def _list(nodes: tuple[Expression, ...]) -> str:
 
 def _name(name: str) -> str:
     plain = PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS and not name[0].isdigit()
-    return name if plain else "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+    return name if plain else _quoted(name)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def has_literal(value: str) -> bool:

@@ -5,12 +5,12 @@ String, as the specification asks for what its types cannot hold:
 
 - a number beyond 32 bits or with a fraction is its shortest decimal text: ``1099511627776``, ``25.5``, ``1e+300``,
   ``Infinity``, ``-Infinity``, ``NaN``;
-- an instant is its RFC 3339 text in UTC: ``2026-11-15T10:00:00Z``.
+- an instant is its RFC 3339 text with its own offset: ``2026-11-15T10:00:00Z``, ``2018-04-26T14:48:09+02:00``.
 
-Values that are equal in Recado (``5`` and ``5.0``, one instant in two zones) are thus equal in CESQL too.
+Numbers that are equal in Recado (``5`` and ``5.0``) are thus equal in CESQL too; one instant in two zones is not.
 
 A failed cast, or any other error of an evaluation, is an ``EvaluationError``. It carries the value that the failing
-operation yields beside the error; ``owner`` is the node of a function that yields more than the zero value of its type.
+operation yields beside the error; ``owner`` is the node that yields something else than the zero value of its type.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Literal
 
 from recado.errors import RecadoError
 from recado.filters.cesql.nodes import CesqlValue
-from recado.model.times import format_time, parse_time
+from recado.model.times import format_own_time, read_time
 from recado.model.values import Value, canonical
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
@@ -51,7 +51,7 @@ def represent(value: Value) -> CesqlValue:
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, datetime):
-        return format_time(value)
+        return format_own_time(value)
     number = canonical(value)
     if isinstance(number, int):
         return number if INT_MIN <= number <= INT_MAX else str(number)
@@ -68,13 +68,16 @@ def _float_text(number: float) -> str:
 
 
 def spellings(text: str) -> list[Value] | None:
-    """All values whose text is ``text``; None if NaN is one of them, which no filter can hold."""
-    if text == "NaN":
+    """All values whose text is ``text``; None if no filter can name one of them and no other value.
+
+    These are NaN, which no filter can hold, and instants, which a filter cannot tell from the same ones elsewhere.
+    """
+    if text == "NaN" or _is_instant(text):
         return None
     if len(text) > _NUMBER_CHARS:
         return [text]
     candidates: list[Value] = [True, False]
-    for read in (int, float, parse_time):
+    for read in (int, float):
         try:
             candidates.append(read(text))
         except (ValueError, OverflowError):
@@ -84,6 +87,13 @@ def spellings(text: str) -> list[Value] | None:
         if candidate == candidate and to_string(represent(candidate)) == text and not _holds(found, candidate):
             found.append(canonical(candidate))
     return found
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        return len(text) <= _NUMBER_CHARS and format_own_time(read_time(text)) == text
+    except ValueError:
+        return False
 
 
 def _holds(values: list[Value], value: Value) -> bool:
