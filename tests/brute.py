@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import product
 
 from recado.filters.evaluate import holds, walk
+from recado.model.event import ENVELOPE
 from recado.model.filter import (
     And,
     Between,
@@ -86,6 +87,15 @@ class Universe:
             if state is not None and holds(filter, state):
                 out |= mask
         return out
+
+    def meet(self, mine, theirs):
+        """Could one event be in both masks? Its views share the envelope and what is absent; the rest may be arrays."""
+        groups = [(mine, theirs)]
+        for name, masks in self._masks.items():
+            absent = masks[self.states[name].index(None)]
+            parts = masks if name in ENVELOPE else (absent, self.all ^ absent)
+            groups = [(a & part, b & part) for a, b in groups for part in parts if a & part and b & part]
+        return any(a and b for a, b in groups)
 
     def views(self):
         """The same combinations as plain mappings, for small universes."""

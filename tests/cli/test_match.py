@@ -1,4 +1,5 @@
 import json
+from contextlib import contextmanager
 from importlib.resources import files
 
 import pytest
@@ -130,7 +131,7 @@ def test_a_long_line_without_end_is_skipped(recado, tmp_path, write, monkeypatch
     path = tmp_path / "s"
     path.write_bytes(b"x" * 300_000)
     run = recado("match", str(path), write("e", TICK), "--engine", "naive")
-    assert (run.code, run.out) == (0, "")
+    assert (run.code, run.out) == (1, "")
     assert f"{path}:1: the line is longer than 100 bytes" in run.err
 
 
@@ -145,6 +146,47 @@ def test_more_events_than_a_chunk(recado, write, monkeypatch):
     events = [f'{{"id": "e-{n}", "Price": {n}}}' for n in range(10)]
     run = recado("match", write("s", CHEAP), write("e", *events), "--engine", "naive")
     assert [event for event, _ in pairs(run)] == [f"e-{n}" for n in range(10)]
+
+
+def test_files_the_wrong_way_round_are_recognised(recado, write):
+    subscriptions, events = write("s", CHEAP, PETR), write("e", TICK)
+    run = recado("match", events, subscriptions, "--engine", "naive")
+    assert (run.code, run.out) == (2, "")
+    assert f"the files are the wrong way round: {events} has events and {subscriptions} has subscriptions" in run.err
+    assert f"recado match {subscriptions} {events}" in run.err
+
+
+@pytest.mark.parametrize(
+    ("subscription", "event"),
+    [
+        ('{"id": "s", "fliter": "x > 1"}', TICK),  # a misspelt subscription is no event file
+        ('{"id": "all"}', '{"id": "e", "type": "made", "filter": "x > 1"}'),  # an event about a filter
+        ("{", CHEAP),
+        ("", CHEAP),
+    ],
+)
+def test_files_the_right_way_round_are_not_complained_about(recado, write, subscription, event):
+    assert "wrong way round" not in recado("match", write("s", subscription), write("e", event)).err
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "events", "message"),
+    [
+        (["{", '{"id": "s", "filter": "x >"}'], [TICK], "s: no subscription could be read"),
+        ([CHEAP], ["{", "[1]", '{"id": true}'], "e: no event could be read"),
+        ([CHEAP], ["[{}", ""], "e: no event could be read"),
+    ],
+)
+def test_nothing_that_could_be_read_is_a_failure(recado, write, subscriptions, events, message):
+    run = recado("match", write("s", *subscriptions), write("e", *events), "--engine", "naive")
+    assert (run.code, run.out) == (1, "")
+    assert message in run.err
+
+
+def test_one_line_that_could_be_read_is_enough(recado, write):
+    run = recado("match", write("s", "{", CHEAP), write("e", TICK, "{"), "--engine", "naive")
+    assert run.code == 0
+    assert pairs(run) == [("e-1", "cheap")]
 
 
 def test_quiet_says_nothing(recado, write):
@@ -169,6 +211,22 @@ def test_a_progress_bar_follows_on_a_terminal(recado, write):
     assert "25 events" in run.err
     piped = recado("match", write("s", CHEAP), "-", "--engine", "naive", stdin=TICK, progress=True)
     assert len(piped.records) == 1
+
+
+def test_the_table_comes_after_the_progress_bar_is_gone(recado, write, monkeypatch):
+    steps = []
+
+    @contextmanager
+    def bar(path, quiet):
+        steps.append("bar")
+        yield lambda counts: steps.append("chunk")
+        steps.append("gone")
+
+    shown = match_module._show
+    monkeypatch.setattr(match_module, "_progress", bar)
+    monkeypatch.setattr(match_module, "_show", lambda *given: (steps.append("table"), shown(*given)))
+    recado("match", write("s", CHEAP), write("e", TICK), "--engine", "naive", terminal=True, progress=True)
+    assert steps == ["bar", "chunk", "gone", "table"]
 
 
 def test_on_a_terminal_without_matches(recado, write):

@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given, settings
 
-from brute import Maker, Universe
+from brute import NOON, Maker, Universe
 from recado.filters.covering import covers, equivalent, overlaps, satisfiable
 from recado.filters.evaluate import matches
 from recado.filters.normal import filter_key
 from recado.filters.unions import covered, terms_of
+from recado.model import Event
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Similar, Sql, Text
 from strategies import events, filters
 
@@ -23,7 +24,7 @@ def check_pairs(maker, count, make, exact):
         truth, told = not theirs & ~mine, covers(one, two)
         assert truth or not told, (one, two)
         assert not exact or told is truth, (one, two)
-        meet, told_meet = bool(mine & theirs), overlaps(one, two)
+        meet, told_meet = universe.meet(mine, theirs), overlaps(one, two)
         assert told_meet or not meet, (one, two)
         assert not exact or told_meet is meet, (one, two)
         possible = satisfiable(one)
@@ -60,6 +61,11 @@ def test_sound_with_opaque_predicates(seed):
     assert check_pairs(Maker(seed), 450, opaque, exact=False) > 100
 
 
+def test_exact_with_a_name_that_is_never_an_array():
+    assert check_pairs(Maker(1, names=["type", "x"]), 900, conjunction, exact=True) > 200
+    assert check_pairs(Maker(2, names=["time", "x"]), 450, opaque, exact=False) > 100
+
+
 def test_exact_over_three_attributes():
     assert check_pairs(Maker(1, names="abc"), 60, conjunction, exact=True) > 10
 
@@ -85,7 +91,7 @@ def test_no_event_speaks_against_it(one, two, event):
 
 
 @settings(max_examples=80)
-@given(filters(max_leaves=4), filters(max_leaves=4), events(arrays=False))
+@given(filters(max_leaves=4, sql=True), filters(max_leaves=4, sql=True), events())
 def test_an_event_in_both_is_an_overlap(one, two, event):
     if matches(one, event) and matches(two, event):
         assert overlaps(one, two)
@@ -174,11 +180,42 @@ def test_satisfiable(filter, answer):
     assert satisfiable(filter) is answer
 
 
-def test_disjoint_filters_do_not_overlap():
-    assert not overlaps(Compare("x", "<", 5), Compare("x", ">=", 5))
-    assert not overlaps(Text("x", "prefix", "a"), Text("x", "prefix", "b"))
-    assert not overlaps(Text("x", "suffix", "a"), Text("x", "suffix", "b"))
-    assert overlaps(Compare("x", "<", 5), Compare("y", ">=", 5))
+def test_an_array_may_match_filters_that_share_no_value():
+    one, two = Compare("x", "<", 5), Compare("x", ">=", 5)
+    both = Event("e", attributes={"x": (1, 9)})
+    assert matches(one, both)
+    assert matches(two, both)
+    assert overlaps(one, two)
+    assert not matches(And((one, two)), both)
+    assert satisfiable(And((one, two))) is False
+    assert overlaps(Text("x", "prefix", "a"), Text("x", "prefix", "b"))
+    assert overlaps(one, Compare("y", ">=", 5))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (Compare("type", "==", "a"), Compare("type", "==", "b")),
+        (Text("type", "prefix", "a"), Text("type", "prefix", "b")),
+        (Text("source", "suffix", "a"), Text("source", "suffix", "b")),
+        (And((Compare("time", "<", NOON), Exists("x"))), And((Compare("time", ">=", NOON), Exists("x")))),
+        (Sql("LENGTH(id) = 3"), Not(Sql("LENGTH(id) = 3"))),
+        (Exists("x"), Not(Exists("x"))),
+        (Text("x", "suffix", "a"), Not(Exists("x"))),
+        (And((Compare("x", "<", 5), Compare("x", ">", 5))), TRUE),
+        (And(tuple(Or((Compare(f"a{i}", "<", i), Exists(f"b{i}"))) for i in range(40))), FALSE),
+    ],
+)
+def test_disjoint_filters_do_not_overlap(one, two):
+    assert not overlaps(one, two)
+    assert not overlaps(two, one)
+
+
+def test_opaque_predicates_about_an_array_do_not_exclude_each_other():
+    assert overlaps(Text("x", "suffix", "a"), Text("x", "suffix", "b"))
+    assert overlaps(Sql("LENGTH(x) = 3"), And((Exists("x"), Not(Sql("LENGTH(x) = 3")))))
+    many = [And((Compare("x", "==", i), Compare(f"y{i}", "<", i))) for i in range(200)]
+    assert overlaps(Or(tuple(many)), Or(tuple(many[:100])))
 
 
 def test_equivalent_looks_beyond_the_key():

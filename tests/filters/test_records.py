@@ -1,3 +1,4 @@
+import json
 import re
 from datetime import UTC, datetime
 
@@ -101,3 +102,27 @@ def test_the_limits_hold_for_the_filter_with_its_type():
 def test_any_text_gives_a_subscription_or_an_error(text):
     with pytest.raises(SubscriptionError):
         read_subscription(text + ("?" if isinstance(text, str) else b"?"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "s", "filter": "x > 1", "filter": "x > 2"}', "$: the key 'filter' is given twice"),
+        ('{"id": "s", "syntax": "auto", "syntax": "cesql", "filter": "x = 1"}', "$: the key 'syntax' is given twice"),
+        ('{"id": "s", "type": null, "type": "t"}', "$: the key 'type' is given twice"),
+        ('{"id": "s", "filters": [{"exact": {"a": "1", "a": "2"}}]}', "$.filters[0].exact: the key 'a' is given twice"),
+        ('{"id": "s", "constraints": [{"kind": "a", "kind": "b"}]}', "$.constraints[0]: the key 'kind' is given twice"),
+        ('{"id": "s", "semantic": {"x": {"y": 1, "y": 1}}}', "$.semantic.x: the key 'y' is given twice"),
+    ],
+)
+def test_a_repeated_key_is_refused_with_its_name(line, message):
+    for raw in (line, line.encode()):
+        with pytest.raises(SubscriptionError) as caught:
+            read_subscription(raw)
+        assert message in str(caught.value)
+
+
+def test_members_that_are_written_out_or_null_are_no_repetition():
+    filter = 'a == ":" and b == "x\\\\"'
+    line = json.dumps({"id": 5, "syntax": "auto", "type": None, "filter": filter, "owner": "user:a"})
+    assert read_subscription(line).owner == "user:a"

@@ -309,6 +309,7 @@ async def test_bad_requests_are_named(tmp_path):
         (b'{"semantic": {"threshold": 7}}', r"\$\.semantic\.threshold"),
         (b'{"filter": "x >"}', "at character"),
         (b'{"filtre": "x"}', "filtre"),
+        (b'{"filter": "x > 1", "filter": "x > 2"}', "the key 'filter' is given twice"),
         (b'{"constraints": [%b, %b]}' % (HOURLY, HOURLY), "second frequency"),  # 17.14
         (b'{"expires_at": "2020-01-01T00:00:00Z"}', "past"),
         (b'{"id": "' + b"x" * 70_000 + b'"}', "70,0"),

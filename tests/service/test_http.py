@@ -105,6 +105,7 @@ BAD_BODIES = [
     (b'{"id": "x"}', "", 415, "none was given"),
     (b'{"id": "x"}', "application/cloudevents+json", 400, "CloudEvent"),
     (b'{"specversion": "9"}', "application/json", 400, "1.0"),
+    (b'{"id": "x", "a": {"b": 1, "b": 2}}', "application/json", 400, "$.a: the key 'b' is given twice"),
     (b'{"id": "x", "s": "' + b"y" * 700_000 + b'"}', "application/json", 413, "600,000"),
     (b"z" * 900_000, "application/json", 413, "800,000"),
 ]

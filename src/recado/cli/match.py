@@ -18,14 +18,15 @@ import msgspec
 from cyclopts import Parameter
 
 from recado.cli.engines import Engine, EngineName, make_engine
-from recado.cli.inputs import Problems, event_records, lines, opened
+from recado.cli.inputs import Problems, display_name, event_records, lines, opened
 from recado.cli.meaning import Meaning
 from recado.cli.output import complain, console, for_people, plural, write_json
-from recado.cli.verb import Source, verb
+from recado.cli.verb import FAILED, OK, Source, verb
 from recado.errors import RecadoError
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.model.event import Event
+from recado.model.filter import TRUE
 from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
 
@@ -41,7 +42,8 @@ Subscriptions are JSON lines, and events are JSON lines (flat or CloudEvents) or
   {"id": "s-1", "filter": "Price < 25", "type": "StockExchange"}
   {"id": "e-1", "type": "StockExchange", "Stock": "PETR4", "Price": 24.9}
 
-A line that cannot be read is reported on stderr with its place, counted and skipped; --strict stops there.
+A line that cannot be read is reported on stderr with its place, counted and skipped; --strict stops there. If no line
+of a file can be read, the exit code is 1.
 
 Examples:
 
@@ -84,21 +86,70 @@ def match(
     """
     if subscriptions == events == "-":
         raise RecadoError("only one of the two files can be standard input")
+    _check_order(subscriptions, events)
     problems, counts = Problems(strict), Counts()
     matcher = make_engine(engine, meaning.knowledge())
     matcher.load(read_subscriptions(subscriptions, problems, matcher.check))
-    started = time.perf_counter()
+    if problems.count and not len(matcher):
+        return _nothing_read(subscriptions, "subscription")
+    bad_subscriptions, started = problems.count, time.perf_counter()
+    first: list[tuple[str, str]] = []
     with _progress(events, quiet) as advance:
         pairs = matched_pairs(matcher, read_events(events, problems, counts), counts, advance)
         if for_people(json):
-            _show(pairs)
+            first = list(islice(pairs, SHOWN))
+            for _ in pairs:  # they are counted
+                pass
         else:
             for event, subscription in pairs:
                 write_json({"event": event, "subscription": subscription})
+    if for_people(json):  # only now, below where the progress bar was
+        _show(first, counts.matches)
     sys.stdout.flush()
     if not quiet:
         complain(_summary(len(matcher), counts, problems.count, time.perf_counter() - started))
-    return 0
+    if problems.count > bad_subscriptions and not counts.events:
+        return _nothing_read(events, "event")
+    return OK
+
+
+def _check_order(subscriptions: str, events: str) -> None:
+    """A RecadoError if the files were given the wrong way round. Standard input cannot be looked at beforehand."""
+    first, second = _first_line(subscriptions), _first_line(events)
+    swapped = _subscription(second)
+    if _subscription(first) is None and _is_event(first) and swapped is not None and swapped.filter != TRUE:
+        raise RecadoError(
+            f"the files are the wrong way round: {subscriptions} has events and {events} has subscriptions; "
+            f"give the subscriptions first, recado match {events} {subscriptions}"
+        )
+
+
+def _first_line(path: str) -> bytes:
+    """The first record of a file that can be read twice; empty elsewhere."""
+    if not Path(path).is_file():
+        return b""
+    with opened(path) as stream:
+        return next((record.raw for record in event_records(stream, path)), b"")
+
+
+def _subscription(line: bytes) -> Subscription | None:
+    try:
+        return read_subscription(line)
+    except RecadoError:
+        return None
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        read_event(line, default_id="event")
+    except RecadoError:
+        return False
+    return True
+
+
+def _nothing_read(path: str, what: str) -> int:
+    complain(f"{display_name(path)}: no {what} could be read")
+    return FAILED
 
 
 class Counts(msgspec.Struct):
@@ -148,14 +199,14 @@ def matched_pairs(
         advance(counts)
 
 
-def _show(pairs: Iterator[tuple[str, str]]) -> None:
-    """A table of the first pairs; the rest is counted."""
+def _show(pairs: list[tuple[str, str]], matches: int) -> None:
+    """A table of the first pairs, and how many more there are."""
     from rich.table import Table
 
     table = Table("event", "subscription", box=None, header_style="bold", pad_edge=False)
-    for event, subscription in islice(pairs, SHOWN):
+    for event, subscription in pairs:
         table.add_row(event, subscription)
-    more = sum(1 for _ in pairs)
+    more = matches - len(pairs)
     out = console()
     out.print(table if table.row_count else "no matches")
     if more:

@@ -35,6 +35,7 @@ from recado.delivery.constraints import (
 from recado.delivery.zones import find_zone
 from recado.errors import SubscriptionError
 from recado.model.limits import LIMITS, Limits
+from recado.model.repeats import refuse_repeats
 from recado.model.times import EXAMPLE, format_time, parse_time
 
 LONGEST_PERIOD = timedelta(days=3660)
@@ -64,6 +65,7 @@ def decode_constraints(text: str | bytes, tz: str = "UTC", limits: Limits = LIMI
         items = msgspec.json.decode(text, type=list[Any])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise SubscriptionError(f"$.constraints: is not a JSON list of objects: {error}") from None
+    refuse_repeats(text.encode() if isinstance(text, str) else text, items, SubscriptionError)
     return read_constraints(items, tz, limits)
 
 

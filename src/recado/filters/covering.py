@@ -6,18 +6,26 @@ this is exact, also for disjunctions. With opaque literals (suffix, regular expr
 certain, a no may be ignorance. The same holds when a filter has more alternatives than the budget of
 ``recado.filters.unions``.
 
-Arrays need no thought of their own: an event with arrays matches if one of its single-valued views does.
+An event with arrays matches if one of its single-valued views does. Whatever holds for every view, as covering and
+merging do, thus holds for every event. ``overlaps`` is about two views of one event: they have the same attributes and
+the same envelope, and may differ in every other value, since that attribute can be an array with an element for each.
+``{"x": [1, 9]}`` matches both ``x < 5`` and ``x >= 5``, and not their conjunction, which asks for one element.
 """
 
 from __future__ import annotations
 
+from recado.filters import cesql
 from recado.filters.evaluate import holds
 from recado.filters.literals import Literal, candidates
 from recado.filters.normal import filter_key
-from recado.filters.sets import FULL, TRUE_ONLY, contains
-from recado.filters.terms import Term
-from recado.filters.unions import TooManyTermsError, covered, terms_of
+from recado.filters.sets import ABSENT, EMPTY, FULL, PRESENT, TRUE_ONLY, ValueSet, contains
+from recado.filters.terms import Term, conjoin
+from recado.filters.unions import STEPS, TooManyTermsError, covered, terms_of
+from recado.model.event import ENVELOPE
 from recado.model.filter import And, Filter, Sql
+
+_SHARED = frozenset((*ENVELOPE, "specversion"))
+"""What is never an array: all views of an event have the same."""
 
 
 def satisfiable(filter: Filter) -> bool | None:
@@ -40,8 +48,36 @@ def covers(filter: Filter, other: Filter) -> bool:
 
 
 def overlaps(filter: Filter, other: Filter) -> bool:
-    """Could an event match both? A False is certain."""
-    return satisfiable(And((filter, other))) is not False
+    """Could an event match both, perhaps with different elements of its arrays? A False is certain."""
+    ours, theirs = _terms_or_none(filter), _terms_or_none(other)
+    if not ours or not theirs:
+        return ours != [] and theirs != []
+    if len(ours) * len(theirs) > STEPS:
+        return True
+    views = [_other_view(term) for term in theirs]
+    return any(conjoin(term, view.items()) is not None for term in ours for view in views)
+
+
+def _other_view(term: Term) -> Term:
+    """What a view that satisfies the term tells of all other views of its event."""
+    out: Term = {}
+    for dimension, values in term.items():
+        if isinstance(dimension, Sql):
+            shared = cesql.names(dimension.text) <= _SHARED
+        else:
+            shared = (dimension if isinstance(dimension, str) else dimension.name) in _SHARED
+        if shared:
+            out[dimension] = values
+        elif isinstance(dimension, str):
+            out[dimension] = _presence(values)
+    return out
+
+
+def _presence(values: ValueSet) -> ValueSet:
+    """All states that are present, if one of the set is, and absence, if the set has it."""
+    absent = values.flags & ABSENT
+    present = values._replace(flags=values.flags & ~ABSENT) != EMPTY
+    return PRESENT._replace(flags=PRESENT.flags | absent) if present else EMPTY._replace(flags=absent)
 
 
 def equivalent(filter: Filter, other: Filter) -> bool:

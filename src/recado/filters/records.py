@@ -18,12 +18,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from recado.errors import FilterError, SubscriptionError
 from recado.filters.cost import check_filter
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.filter import TRUE, Filter
 from recado.model.limits import LIMITS, Limits
+from recado.model.repeats import refuse_repeats_among
 from recado.model.subscription import Subscription
 from recado.model.times import parse_time
 
@@ -48,6 +50,7 @@ def read_subscription(line: bytes | str, limits: Limits = LIMITS) -> Subscriptio
     if len(line) > limits.subscription_bytes:
         raise SubscriptionError(f"the record has {len(line):,} bytes; the limit is {limits.subscription_bytes:,}")
     record = _parse(line)
+    _check_keys(line.encode() if isinstance(line, str) else line, record)
     id = _limited("id", str(record.id), limits.id_chars)
     if not id:
         raise SubscriptionError('$.id: the subscription has no id; give it one such as {"id": "s-1"}')
@@ -70,6 +73,12 @@ def _check(subscription: Subscription, limits: Limits) -> None:
         check_filter(subscription.whole_filter(), limits)
     except FilterError as error:
         raise SubscriptionError(f"subscription {subscription.id!r}: {error}") from error
+
+
+def _check_keys(line: bytes, record: _Record) -> None:
+    members = structs.astuple(record)
+    given = len(members) - members.count(None) - (record.syntax == "auto")  # which is the default, and rarely written
+    refuse_repeats_among(line, members, given, SubscriptionError)
 
 
 def _parse(line: bytes | str) -> _Record:

@@ -17,6 +17,7 @@ from recado.model.cloudevents import from_cloudevent, to_cloudevent
 from recado.model.event import Event
 from recado.model.flat import from_flat, to_flat
 from recado.model.limits import LIMITS, Limits
+from recado.model.repeats import refuse_repeats
 
 _decode = msgspec.json.Decoder().decode
 _decode_batch = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -27,7 +28,7 @@ def read_event(
     raw: bytes | str | Mapping[str, Any], *, default_id: str | None = None, limits: Limits = LIMITS
 ) -> Event:
     """One event from JSON text or from a decoded object; an EventError says what is wrong and where."""
-    members = _named(raw) if isinstance(raw, Mapping) else _parse(_checked(raw, limits.event_bytes, "event"), _decode)
+    members = _named(raw) if isinstance(raw, Mapping) else parse_json(_checked(raw, limits.event_bytes, "event"))
     if not isinstance(members, Mapping):
         raise EventError('$: an event is a JSON object such as {"id": "e-1", "type": "reading", "level": 7}')
     if "specversion" in members:
@@ -83,6 +84,13 @@ def _checked(raw: bytes | str, limit: int, what: str) -> bytes:
     if len(raw) > limit:
         raise EventError(f"$: the {what} has {len(raw):,} bytes; the limit is {limit:,}")
     return raw
+
+
+def parse_json(raw: bytes) -> Any:
+    """What the JSON of an event, or of a part of one, says; an EventError if it is none or an object repeats a key."""
+    decoded = _parse(raw, _decode)
+    refuse_repeats(raw, decoded, EventError)
+    return decoded
 
 
 def _parse(raw: bytes, decode: Any) -> Any:

@@ -8,7 +8,6 @@ Every member that is not of the envelope is an attribute; ``recado.model.flatten
 - ``$extensions`` lists the attributes that CloudEvents writes beside the envelope, so that an event that came as a
   CloudEvent and was kept in the flat form can become the same CloudEvent again. It is written only where needed.
 - ``specversion`` is refused as an attribute: it is what a CloudEvent is recognised by.
-- Of a member that the JSON text repeats letter by letter, the last one counts.
 """
 
 from __future__ import annotations

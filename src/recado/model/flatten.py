@@ -21,6 +21,7 @@ from typing import Any
 from recado.errors import EventError
 from recado.model.event import ENVELOPE, Event, check_event
 from recado.model.limits import Limits
+from recado.model.repeats import shorten
 from recado.model.times import format_own_time, own_offset, read_time
 from recado.model.values import INT_MAX, INT_MIN, Value
 
@@ -179,11 +180,6 @@ def _plain(event: Event, limits: Limits) -> bool:
 
 def _plain_text(text: str, longest: int) -> bool:
     return len(text) <= longest and text.isascii()
-
-
-def shorten(text: str, longest: int = 200) -> str:
-    """A text for a message: its end is what tells places apart, so the middle is left out."""
-    return text if len(text) <= longest else f"{text[: longest // 4]}...{text[-(longest - longest // 4) :]}"
 
 
 def jsonable(value: Attribute) -> Any:

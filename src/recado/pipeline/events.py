@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from recado.errors import EventError
 from recado.matching.batch import Pairs, match_batch, match_events
 from recado.matching.index import Index
-from recado.model.codec import read_event
+from recado.model.codec import parse_json, read_event
 from recado.model.event import Event
 from recado.model.times import format_time
 
@@ -189,8 +189,8 @@ def _data(data: Any, content_type: str | None) -> Any:
     if not isinstance(data, str) or (content_type is not None and "json" not in content_type):
         return data
     try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+        return parse_json(data.encode())
+    except EventError as error:
         raise EventError(f"$.data: {error}; the column data holds JSON unless datacontenttype says otherwise") from None
 
 

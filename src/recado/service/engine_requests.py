@@ -20,6 +20,7 @@ from recado.delivery.reading import read_constraints
 from recado.errors import SubscriptionError
 from recado.filters.records import read_subscription
 from recado.model.limits import LIMITS
+from recado.model.repeats import refuse_repeats
 from recado.model.subscription import Subscription
 from recado.service.config import Subscriptions
 from recado.service.engine_views import ALL, THIS_DEVICE
@@ -95,10 +96,12 @@ def _members(raw: bytes) -> dict[str, Any]:
     if len(raw) > LIMITS.subscription_bytes:
         raise SubscriptionError(f"the record has {len(raw):,} bytes; the limit is {LIMITS.subscription_bytes:,}")
     try:
-        return _decode(raw)
+        members = _decode(raw)
     except msgspec.DecodeError as error:
         raise SubscriptionError(f"the subscription is no JSON object: {error}") from None
     except UnicodeError:
         raise SubscriptionError("the text is not UTF-8") from None
     except RecursionError:
         raise SubscriptionError("the JSON is nested far too deep") from None
+    refuse_repeats(raw, members, SubscriptionError)
+    return members

@@ -16,6 +16,7 @@ import msgspec
 
 from recado.errors import LimitError, SubscriptionError
 from recado.model.limits import LIMITS
+from recado.model.repeats import refuse_repeats
 from recado.model.times import parse_time
 from recado.service.webhooks.targets import Webhook, read_webhook
 
@@ -65,6 +66,7 @@ def _members(raw: bytes) -> dict[str, Any]:
         raise SubscriptionError("$: the JSON is nested far too deep") from None
     if not isinstance(members, dict):
         raise SubscriptionError('$: a subscription is a JSON object such as {"filter": "Price < 25", "type": "Tick"}')
+    refuse_repeats(raw, members, SubscriptionError)
     return members
 
 

@@ -22,7 +22,7 @@ import msgspec
 from starlette.responses import Response
 
 from recado.errors import EventError
-from recado.model.codec import read_event, split_batch
+from recado.model.codec import parse_json, read_event, split_batch
 from recado.model.event import Event
 from recado.service.http.answers import json_answer
 from recado.service.http.call import Call, ParameterError
@@ -108,9 +108,9 @@ def _data(call: Call, raw: bytes) -> dict[str, Any]:
         raise TooLargeError(f"the event's data have {len(raw):,} bytes; the limit is {limit:,}")
     if call.media == JSON or call.media.endswith("+json"):
         try:
-            return {"data": msgspec.json.decode(raw)}
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise EventError(f"$.data: the body is not JSON as its content-type says: {error}") from None
+            return {"data": parse_json(raw)}
+        except EventError as error:
+            raise EventError(f"$.data: the body must be JSON, as its content-type says: {error}") from None
     if call.media.startswith("text/"):
         try:
             return {"data": raw.decode()}

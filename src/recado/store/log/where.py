@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from recado.filters.covering import overlaps
-from recado.filters.evaluate import evaluate, matches, names_of
+from recado.filters.evaluate import evaluate, matches, names_of, walk
 from recado.model.codec import read_event
 from recado.model.event import ENVELOPE
-from recado.model.filter import And, Between, Compare, Exists, Filter, Not, Or
+from recado.model.filter import And, Between, Compare, Exists, Filter, Not, Or, Sql
 from recado.model.flatten import SCALARS
 from recado.model.limits import Limits
 from recado.store.log.settings import Segment
@@ -38,12 +38,17 @@ TRUSTED = Limits(
 def choose(batch: pa.RecordBatch, where: Filter) -> pa.RecordBatch:
     """The rows whose event matches."""
     names = [name for name in ENVELOPE if name in names_of(where)]
-    if names and len(names) == len(names_of(where)):
+    if names and len(names) == len(names_of(where)) and not _reads_time(where):
         columns = [batch.column(name).to_pylist() for name in names]
         kept = [evaluate(where, _view(names, row)) for row in zip(*columns, strict=True)]
     else:
         kept = [_matches(where, text) for text in batch.column("event").to_pylist()]
     return batch.filter(pa.array(np.array(kept, bool)))
+
+
+def _reads_time(where: Filter) -> bool:
+    """Does CESQL look at the time? Its text has the offset of the event, which the column has not."""
+    return any(isinstance(node, Sql) and "time" in names_of(node) for node in walk(where))
 
 
 def _matches(where: Filter, text: str) -> bool:
