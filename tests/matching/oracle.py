@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from recado.matching import kernel
-from recado.matching.dictionary import ABSENT, NAN, Dictionary
+from matching.called import test_of, verify
+from recado.matching.dictionary import NAN, Dictionary
 from recado.matching.encode import encode_scalar
 from recado.matching.index import Index
-from recado.matching.instructions import ACCESS, LAST
+from recado.matching.instructions import ACCESS, LAST, instruction_words
+from recado.matching.layout import Blank, StoreArrays
 from recado.matching.naive import NaiveMatcher
 from recado.matching.program import Compiler, Program
 from recado.matching.unaligned import PADDING
@@ -48,22 +49,22 @@ class View:
 
     def __init__(self, dictionary: Dictionary, view: Mapping[str, Value]) -> None:
         count = max(len(dictionary.codes), 1)
-        self.codes = np.full(count, ABSENT, np.int32)
-        self.numbers = np.full((count, 4), np.nan)
-        self.texts = np.full((count, 4), -1, np.int64)
+        self.blank = Blank()
+        self.blank.fit(count, 0, 0)
+        codes, numbers, texts = self.blank.codes, self.blank.numbers, self.blank.texts
         data = b""
         for name, number in dictionary.names.items():
             value = view.get(name)
             if value is None:
                 continue
-            self.codes[number], down, up = encode_scalar(dictionary.codes[number], value)
+            codes[number], down, up = encode_scalar(dictionary.codes[number], value)
             if isinstance(value, str):
                 for column, text in ((0, value), (2, value.casefold())):
-                    self.texts[number, column : column + 2] = len(data), len(text.encode())
+                    texts[number, column : column + 2] = len(data), len(text.encode())
                     data += text.encode()
-            elif self.codes[number] != NAN and kind_of(value) is not Kind.BOOL:
+            elif codes[number] != NAN and kind_of(value) is not Kind.BOOL:
                 column = 0 if kind_of(value) is Kind.NUMBER else 2
-                self.numbers[number, column : column + 2] = down, up
+                numbers[number, column : column + 2] = down, up
         self.data = np.frombuffer(data + bytes(PADDING), np.uint8)
 
 
@@ -74,19 +75,22 @@ class Compiled:
         self.dictionary = Dictionary()
         self.program: Program = Compiler(self.dictionary).compile(filter)
         self.words = np.array(self.program.words, np.int64)
-        self._forms = self.words, self.words.view(np.float64), self.words.view(np.int32)
+        self._store = StoreArrays()
+        self._store.words = self.words
+        self._store.floats = self.words.view(np.float64)
+        self._store.ints = self.words.view(np.int32)
 
     def run(self, view: Mapping[str, Value]) -> int:
         """FAILS, HOLDS or UNSURE."""
         event = View(self.dictionary, view)
-        return int(kernel.verify(*self._forms, 0, event.codes, event.numbers, event.texts, event.data))
+        return int(verify(self._store.handle, 0, event.blank.handle, event.data))
 
     def instructions(self) -> list[int]:
         """Where each instruction begins; the last one ends where the words do."""
         starts = [0]
         while not self.words[starts[-1]] & LAST:
-            starts.append(starts[-1] + int(kernel.instruction_words(self.words[starts[-1]])))
-        assert starts[-1] + kernel.instruction_words(self.words[starts[-1]]) == len(self.words)
+            starts.append(starts[-1] + instruction_words(int(self.words[starts[-1]])))
+        assert starts[-1] + instruction_words(int(self.words[starts[-1]])) == len(self.words)
         return starts
 
     def heads(self) -> list[int]:
@@ -96,7 +100,7 @@ class Compiled:
         """What the tests that are marked as access paths say of a view."""
         event = View(self.dictionary, view)
         return [
-            int(kernel.test(*self._forms, at, self.words[at], event.codes, event.numbers, event.texts, event.data))
+            int(test_of(self._store.handle, at, self.words[at], event.blank.handle, event.data))
             for at in self.instructions()
             if self.words[at] & ACCESS
         ]

@@ -315,7 +315,7 @@ REPEATED += [And((piece, Text("x", "suffix", "ab"))) for piece in REPEATED] + [O
 @pytest.mark.parametrize("room", [1, 3, 1 << 18])
 def test_text_that_leads_to_a_list_many_times_is_found_once(monkeypatch, room):
     """Also where the room for pairs ends in the middle of a string."""
-    monkeypatch.setattr("recado.matching.index.TEXT_PAIRS", room)
+    monkeypatch.setattr("recado.matching.layout.TEXT_PAIRS", room)
     check(REPEATED, pa.RecordBatch.from_pydict({"x": REPETITIVE, "y": REPETITIVE[::-1]}))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from matching.called import called
 from recado.matching.cells import Lookup, is_valid, spread, text_of, validity, values_of
 from recado.matching.dictionary import ABSENT, NAN
 from recado.matching.instructions import bracket
@@ -26,7 +27,9 @@ def cut(array: pa.Array, before: int) -> pa.Array:
 def test_rows_with_a_value(values, before):
     array = cut(pa.array(values, pa.int64()), before)
     bits, first = validity(array)
-    assert [bool(is_valid(bits, first + row)) for row in range(len(array))] == [value is not None for value in values]
+    assert [bool(called(is_valid)(bits, first + row)) for row in range(len(array))] == [
+        value is not None for value in values
+    ]
     seen = values_of(array, np.int64)
     assert [int(seen[row]) for row, value in enumerate(values) if value is not None] == [
         value for value in values if value is not None

@@ -23,7 +23,6 @@ from recado.model.values import microseconds
 from strategies import FLOATS, INTEGERS, STRINGS, TIMES
 
 T = datetime(2026, 1, 1, 12, tzinfo=UTC)
-TYPES = [np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.uint8]
 CONSTANTS = [*INTEGERS, *FLOATS, *STRINGS, *TIMES, True, False]
 
 
@@ -32,7 +31,7 @@ def dictionary_of(constants=CONSTANTS, text: bool = True) -> Dictionary:
     for name in ("x", "time", "type"):
         attribute = dictionary.attribute(name)
         for value in constants:
-            dictionary.code(attribute, value)
+            dictionary.hold(attribute, value)
         if text:
             dictionary.needs_text(attribute, fold=False)
             dictionary.needs_text(attribute, fold=True)
@@ -41,9 +40,9 @@ def dictionary_of(constants=CONSTANTS, text: bool = True) -> Dictionary:
 
 def cells(columns, attribute: int) -> list[tuple]:
     """What the kernel sees of an attribute, row by row: code, floats around it, text, folded text."""
-    rows, codes, downs, ups, _, starts, lengths, data = columns.matrices()
-    # Another type of any of these would compile all of the batch kernel once more, which takes a minute.
-    assert [array.dtype for array in (rows, codes, downs, ups, starts, lengths, data)] == TYPES
+    batch = columns.batch()
+    rows, codes, downs, ups = batch.rows, batch.codes, batch.downs, batch.ups
+    starts, lengths, data = batch.starts, batch.lengths, batch.data
     raw = data.tobytes()
     seen = []
     for row in range(columns.size):
@@ -178,8 +177,7 @@ def test_look_ups_follow_the_dictionary():
         return [cell[0] >> 2 for cell in cells(encoder.from_arrow([("x", array)], 2), 0)]
 
     assert codes() == [0, 0]
-    two = dictionary.code(0, 2)
-    dictionary.acquire([two])
+    two = dictionary.hold(0, 2)
     assert codes() == [0, two >> 2]
     dictionary.release([two])
     assert codes() == [0, 0]
@@ -206,6 +204,6 @@ def test_floats_around_many_integers(values):
 def test_one_value_has_its_code_and_its_floats(value):
     dictionary = dictionary_of([value])
     code, down, up = encode_scalar(dictionary.codes[0], value)
-    assert code == dictionary.code(0, value)
+    assert code == dictionary.hold(0, value)
     number = microseconds(value) if isinstance(value, datetime) else value
     assert down <= number <= up

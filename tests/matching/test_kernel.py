@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recado.matching import kernel
+from matching.called import Called
+from recado.matching import kernel as module
 from recado.matching.instructions import (
     EQ,
     EXISTS,
@@ -25,6 +26,7 @@ from recado.matching.instructions import (
     instruction_words,
 )
 
+kernel = Called(module)
 EDGES = [edge + step for edge in (0, 2**53, -(2**53), 2**63, 2**64 - 4) for step in range(-3, 4)] + [-(2**63)]
 FLOATS = [0.5, -0.5, 1e300, -1e300, 5e-324, float("inf"), float("-inf"), float(2**53), float(2**63), float(2**64)]
 NUMBERS = [*EDGES, *FLOATS]

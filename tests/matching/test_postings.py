@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from recado.matching import postings
+from matching.called import Called
+from recado.matching import postings as module
 from recado.matching.postings import CAPACITY, GRID, LENGTH, LIST_COLUMNS, LISTS_TOP, POSTINGS_TOP, START, TABLE_USED
 
+postings = Called(module)
 KEYS = st.integers(1, 40) | st.sampled_from([-1, 2**62, 2**62 + 1, -(2**63), 2**63 - 1])
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from matching.called import Called
 from recado.filters.patterns import like_tokens
-from recado.matching import texts
+from recado.matching import texts as module
 from recado.matching.instructions import (
     CONTAINS,
     LIKE,
@@ -25,6 +26,8 @@ from recado.matching.instructions import (
 )
 from recado.matching.texts import FAILS, HOLDS, SEARCH_BOUND, UNSURE
 from recado.matching.unaligned import PADDING
+
+texts = Called(module)
 
 ALPHABET = "abA?*\\é日😀ß\x00\n\x7f\x80\u07ff\uffff"
 words = st.text(st.sampled_from(ALPHABET), max_size=7)

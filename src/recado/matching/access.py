@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from recado.matching.jit import inner, jit
+from recado.matching.jit import lean, lean_jit
 from recado.matching.kernel import (
     ACCESS,
     ATTRIBUTE_MASK,
@@ -35,6 +35,7 @@ from recado.matching.kernel import (
     TIME,
     instruction_words,
 )
+from recado.matching.layout import open_store
 from recado.matching.postings import (
     GRID,
     LEVELS,
@@ -57,10 +58,10 @@ LONGEST_END, LONGEST_MIDDLE = 8, 5
 ALWAYS = 0  # the list of entries that every event must be verified against
 
 
-@inner
-def probability(words, floats, ints, pc, attributes, hits, events, grids, bounds):
+@lean
+def probability(store, pc, events):
     """How likely an event makes this test an access path worth following: an estimate from what was seen."""
-    word = words[pc]
+    word = store.words[pc]
     op = word & 63
     if word & NEGATED or op == NEVER:
         return 2.0
@@ -68,46 +69,50 @@ def probability(words, floats, ints, pc, attributes, hits, events, grids, bounds
     argument = (word >> 32) & 0xFFFFFFFF
     payload = pc + 1
     if op == EQ:
-        return _equality(argument >> 2, attribute, attributes, hits, events)
+        return _equality(argument >> 2, attribute, store, events)
     if op == IN:
         total = 0.0
         for i in range(payload * 2, payload * 2 + argument):
-            total += _equality(ints[i] >> 2, attribute, attributes, hits, events)
+            total += _equality(store.ints[i] >> 2, attribute, store, events)
         return total
-    present = 1.0 if events < 256 else (attributes[attribute, PRESENT] + 1.0) / events
+    present = 1.0 if events < 256 else (store.attributes[attribute, PRESENT] + 1.0) / events
     if op == NUM or op == TIME:
-        start, count = grids[attribute * 2 + op - NUM]
+        grid = attribute * 2 + op - NUM
+        start, count = store.grids[grid, 0], store.grids[grid, 1]
         if count == 0:
             return 0.3 * present
-        low = rank_of(bounds, start, count, floats[payload])
-        high = rank_of(bounds, start, count, floats[payload + 1])
-        return present * min(1.0, 2.0 * (high - low + 1.0) / (count + 1.0))
+        low = rank_of(store.bounds, start, count, store.floats[payload])
+        high = rank_of(store.bounds, start, count, store.floats[payload + 1])
+        share = 2.0 * (high - low + 1.0) / (count + 1.0)
+        return present * share if share < 1.0 else present
     if PREFIX <= op < STR_GE:
-        return present * 0.5 ** min(argument, 10)
+        return present * (0.5**argument if argument < 10 else 0.5**10)
     if op == OPAQUE and not argument:
         return 2.0
     return present
 
 
-@inner
-def _equality(constant, attribute, attributes, hits, events):
+@lean
+def _equality(constant, attribute, store, events):
     if events >= 256:
-        return (hits[constant] + 1.0) / events
-    return 1.0 / max(attributes[attribute, CONSTANTS], 100)
+        return (store.hits[constant] + 1.0) / events
+    constants = store.attributes[attribute, CONSTANTS]
+    return 1.0 / constants if constants > 100 else 0.01
 
 
-@inner
-def choose(words, floats, ints, pc, attributes, hits, events, grids, bounds):
+@lean
+def choose(store, pc, events):
     """Mark the most selective test of a conjunction and move it to the front; nothing to mark if all are negated.
 
     A test on text moves to the back instead: those that are led to it by a fragment mostly pass it.
     """
+    words = store.words
     best, best_probability = -1, 1.5
     at = pc
     while True:
         word = words[at]
         words[at] = word & ~ACCESS
-        chance = probability(words, floats, ints, at, attributes, hits, events, grids, bounds)
+        chance = probability(store, at, events)
         if chance < best_probability:
             best, best_probability = at, chance
         if word & LAST:
@@ -117,48 +122,56 @@ def choose(words, floats, ints, pc, attributes, hits, events, grids, bounds):
         return
     words[best] |= ACCESS
     if PREFIX <= (words[best] & 63) < STR_GE:
-        _move_back(words, best)
+        _move_back(store, best)
     elif best != pc:
-        _move_front(words, pc, best)
+        _move_front(store, pc, best)
 
 
-@inner
-def _move_front(words, pc, best):
+@lean
+def _move_front(store, pc, best):
     """The instruction at ``best`` comes first; those before it move back. LAST stays with the last."""
+    words = store.words
     size = instruction_words(words[best])
-    moved = words[best : best + size].copy()
     if words[best] & LAST:
         previous = pc
         while previous + instruction_words(words[previous]) != best:
             previous += instruction_words(words[previous])
         words[previous] |= LAST
-        moved[0] &= ~LAST
-    for i in range(best - 1, pc - 1, -1):
-        words[i + size] = words[i]
-    words[pc : pc + size] = moved
+        words[best] &= ~LAST
+    _rotate(words, pc, best, best + size)
 
 
-@inner
-def _move_back(words, best):
+@lean
+def _move_back(store, best):
     """The instruction at ``best`` comes last; those behind it move to the front. LAST stays with the last."""
-    size = instruction_words(words[best])
-    at = best + size
+    words = store.words
     if words[best] & LAST:
         return
-    moved = words[best:at].copy()
-    moved[0] |= LAST
-    while True:
-        word = words[at]
-        for i in range(at, at + instruction_words(word)):
-            words[i - size] = words[i]
-        words[at - size] &= ~LAST
-        at += instruction_words(word)
-        if word & LAST:
-            break
-    words[at - size : at] = moved
+    second = at = best + instruction_words(words[best])
+    while not words[at] & LAST:
+        at += instruction_words(words[at])
+    words[best] |= LAST
+    words[at] &= ~LAST
+    _rotate(words, best, second, at + instruction_words(words[at]))
 
 
-@inner
+@lean
+def _rotate(words, first, middle, last):
+    """Exchange two neighbouring runs of words, by three reversals."""
+    _reverse(words, first, middle)
+    _reverse(words, middle, last)
+    _reverse(words, first, last)
+
+
+@lean
+def _reverse(words, first, last):
+    while first < last - 1:
+        last -= 1
+        words[first], words[last] = words[last], words[first]
+        first += 1
+
+
+@lean
 def begin(words, pc):
     """Where verification begins: behind an access path that its list implies; -1 if nothing is left to verify."""
     word = words[pc]
@@ -168,7 +181,7 @@ def begin(words, pc):
     return -1 if word & LAST else pc + instruction_words(word)
 
 
-@inner
+@lean
 def range_on(words, pc, grid):
     """The position of the bounds of a conjunction on the grid's attribute, or -1."""
     while True:
@@ -182,12 +195,13 @@ def range_on(words, pc, grid):
         pc += instruction_words(word)
 
 
-@inner
-def targets(words, floats, ints, bytes_, pc, attributes, by_constant, lists, table, state, grids, bounds, out):
-    """All lists that an entry belongs to, made where they do not exist, into ``out``.
+@lean
+def targets(store, pc):
+    """All lists that an entry belongs to, made where they do not exist, into ``scratch``.
 
     Returns how many, negative if one event can reach the entry through several of them.
     """
+    words = store.words
     count = 0
     paths = 0
     at = pc
@@ -198,59 +212,55 @@ def targets(words, floats, ints, bytes_, pc, attributes, by_constant, lists, tab
         word = words[at]
         if word & ACCESS:
             paths += 1
-            count = _targets_of_test(
-                words, floats, ints, bytes_, pc if single else -1, at, attributes, by_constant, lists, table, state,
-                grids, bounds, out, count,
-            )  # fmt: skip
+            count = _targets_of_test(store, pc if single else -1, at, count)
         if word & LAST:
             break
         at += instruction_words(word)
     if paths == 0:
-        out[0] = ALWAYS
+        store.scratch[0] = ALWAYS
         return 1
     return -count if paths > 1 else count
 
 
-@inner
-def _targets_of_test(
-    words, floats, ints, bytes_, conjunction, at, attributes, by_constant, lists, table, state, grids, bounds, out,
-    count,
-):  # fmt: skip
-    word = words[at]
+@lean
+def _targets_of_test(store, conjunction, at, count):
+    attributes, by_constant, bytes_ = store.attributes, store.by_constant, store.bytes_
+    word = store.words[at]
     op = word & 63
     attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
     argument = (word >> 32) & 0xFFFFFFFF
     payload = at + 1 + ((word >> 8) & 1)
     if op == EQ or op == IN:
         for i in range(argument if op == IN else 1):
-            constant = (ints[payload * 2 + i] if op == IN else argument) >> 2
+            constant = (store.ints[payload * 2 + i] if op == IN else argument) >> 2
             number = by_constant[constant]
             if number == 0:
-                number = new_list(lists, state)
+                number = new_list(store.lists, store.state)
                 by_constant[constant] = number
-            count = _cells(words, floats, conjunction, at, number, lists, table, state, grids, bounds, out, count)
+            count = _cells(store, conjunction, at, number, count)
         return count
     if PREFIX <= op < STR_GE:
         part, start, length = fragment(op, bytes_, payload * 8, argument, attribute)
         if length > 0:
             attributes[attribute, LENGTHS + part] |= 1 << length
             key = fragment_key(attribute, part, bytes_, start, length)
-            number = table_find(table, key)
+            number = table_find(store.table, key)
             if number == 0:
-                number = new_list(lists, state)
-                table_put(table, state, key, number)
-            out[count] = number
+                number = new_list(store.lists, store.state)
+                table_put(store.table, store.state, key, number)
+            store.scratch[count] = number
             return count + 1
     number = attributes[attribute, PRESENCE]
     if number == 0:
-        number = new_list(lists, state)
+        number = new_list(store.lists, store.state)
         attributes[attribute, PRESENCE] = number
-    return _cells(words, floats, conjunction, at, number, lists, table, state, grids, bounds, out, count)
+    return _cells(store, conjunction, at, number, count)
 
 
-@inner
-def _cells(words, floats, conjunction, at, number, lists, table, state, grids, bounds, out, count):
+@lean
+def _cells(store, conjunction, at, number, count):
     """The list itself, or the children that hold the cells which the entry's range touches."""
+    words, lists = store.words, store.lists
     grid = lists[number, GRID]
     if grid >= 0:
         if conjunction >= 0:
@@ -261,10 +271,10 @@ def _cells(words, floats, conjunction, at, number, lists, table, state, grids, b
             own = (op == NUM or op == TIME) and ((word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK) * 2 + op - NUM == grid
             where = at + 2 if own else -1
         if where >= 0:
-            start, size = grids[grid]
+            start, size = store.grids[grid, 0], store.grids[grid, 1]
             # One float wider on both sides: a number between two floats is ranked by the lower of them.
-            low = rank_of(bounds, start, size, np.nextafter(floats[where], -math.inf))
-            high = rank_of(bounds, start, size, np.nextafter(floats[where + 1], math.inf))
+            low = rank_of(store.bounds, start, size, np.nextafter(store.floats[where], -math.inf))
+            high = rank_of(store.bounds, start, size, np.nextafter(store.floats[where + 1], math.inf))
             if high < low:
                 return count
             level = 0
@@ -273,18 +283,18 @@ def _cells(words, floats, conjunction, at, number, lists, table, state, grids, b
             lists[number, LEVELS] |= 1 << level
             for cell in range(low >> level, (high >> level) + 1):
                 key = cell_key(number, level, cell)
-                child = table_find(table, key)
+                child = table_find(store.table, key)
                 if child == 0:
-                    child = new_list(lists, state)
-                    table_put(table, state, key, child)
-                out[count] = child
+                    child = new_list(store.lists, store.state)
+                    table_put(store.table, store.state, key, child)
+                store.scratch[count] = child
                 count += 1
             return count
-    out[count] = number
+    store.scratch[count] = number
     return count + 1
 
 
-@inner
+@lean
 def fragment(op, bytes_, at, length, attribute):
     """Which piece of a text pattern to look for: (part, start, length); length 0 if there is none.
 
@@ -295,9 +305,9 @@ def fragment(op, bytes_, at, length, attribute):
     if folded:
         op -= FOLDED
     if op == PREFIX:
-        return folded + BEGINNING, at, min(length, LONGEST_END)
+        return folded + BEGINNING, at, min(LONGEST_END, length)
     if op == SUFFIX:
-        size = min(length, LONGEST_END)
+        size = min(LONGEST_END, length)
         return folded + ENDING, at + length - size, size
     if op == LIKE:
         front = 0
@@ -307,9 +317,9 @@ def fragment(op, bytes_, at, length, attribute):
         while back < length and bytes_[at + length - 1 - back] < QUESTION:
             back += 1
         if front >= 2 and front >= back:
-            return folded + BEGINNING, at, min(front, LONGEST_END)
+            return folded + BEGINNING, at, min(LONGEST_END, front)
         if back >= 2:
-            size = min(back, LONGEST_END)
+            size = min(LONGEST_END, back)
             return folded + ENDING, at + length - size, size
     size = _longest_run(bytes_, at, length)
     best, best_key = at, np.int64(-1)
@@ -321,7 +331,7 @@ def fragment(op, bytes_, at, length, attribute):
     return folded + MIDDLE, best, size
 
 
-@inner
+@lean
 def _is_literal(bytes_, start, size):
     for i in range(start, start + size):
         if bytes_[i] >= QUESTION:
@@ -329,59 +339,55 @@ def _is_literal(bytes_, start, size):
     return True
 
 
-@inner
+@lean
 def _longest_run(bytes_, at, length):
     """The length of the longest literal run, at most LONGEST_MIDDLE."""
     longest, run = 0, 0
     for i in range(at, at + length):
         run = 0 if bytes_[i] >= QUESTION else run + 1
         longest = max(longest, run)
-    return min(longest, LONGEST_MIDDLE)
+    return min(LONGEST_MIDDLE, longest)
 
 
-@inner
-def push_all(lists, postings, heads, state, numbers, first, count, pc, entry):
-    """Append a posting to each list from ``first`` on; returns where it stopped for want of room, or ``count``."""
-    for i in range(first, count):
-        if not push(lists, postings, heads, state, numbers[i], pc, entry):
-            return i
-    return count
-
-
-@jit
-def link(
-    words, floats, ints, bytes_, starts, first, last, attributes, hits, events, by_constant, lists, postings, heads,
-    table, state, grids, bounds, scratch, rechoose,
-):  # fmt: skip
+@lean_jit
+def link(store_handle, first, last, events, rechoose):
     """Link the entries from ``first`` up to ``last``; returns where it stopped for want of room.
 
     ``starts`` tells where each entry's program begins, -1 for a free entry.
     """
+    store = open_store(store_handle)
+    words, lists, postings, scratch = store.words, store.lists, store.postings, store.scratch
     for entry in range(first, last):
-        pc = starts[entry]
+        pc = store.starts[entry]
         if pc < 0:
             continue
-        needed = room(words, pc)
-        if needed > scratch.shape[0] or state[LISTS_TOP] + needed > lists.shape[0]:
-            return entry
-        if (state[TABLE_USED] + needed) * 2 > table.shape[0]:
+        if not _has_room(store, pc):
             return entry
         if rechoose and not words[pc] & JUMPS:
-            choose(words, floats, ints, pc, attributes, hits, events, grids, bounds)
-        count = targets(
-            words, floats, ints, bytes_, pc, attributes, by_constant, lists, table, state, grids, bounds, scratch
-        )
-        posted = ~entry if count < 0 else entry
-        count = abs(count)
-        done = push_all(lists, postings, heads, state, scratch, 0, count, begin(words, pc), posted)
-        if done < count:
-            for i in range(done):
-                take_out(lists, postings, scratch[i], posted)
-            return entry
+            choose(store, pc, events)
+        count = targets(store, pc)
+        posted = entry
+        if count < 0:
+            count, posted = -count, ~entry
+        start = begin(words, pc)
+        for i in range(count):
+            if not push(lists, postings, store.heads, store.state, scratch[i], start, posted):
+                for done in range(i):
+                    take_out(lists, postings, scratch[done], posted)
+                return entry
     return last
 
 
-@jit
+@lean
+def _has_room(store, pc):
+    """Is there room for all the lists that a program can need?"""
+    needed = room(store.words, pc)
+    if needed > store.scratch.shape[0] or store.state[LISTS_TOP] + needed > store.lists.shape[0]:
+        return False
+    return (store.state[TABLE_USED] + needed) * 2 <= store.table.shape[0]
+
+
+@lean
 def room(words, pc):
     """At most how many lists a program can need."""
     needed = 1
@@ -394,21 +400,17 @@ def room(words, pc):
         pc += instruction_words(word)
 
 
-@jit
-def unlink(
-    words, floats, ints, bytes_, pc, entry, attributes, by_constant, lists, postings, table, state, grids, bounds,
-    scratch,
-):  # fmt: skip
+@lean_jit
+def unlink(store_handle, entry):
     """Take an entry out of all its lists; False if there is no room to find them."""
-    needed = room(words, pc)
-    if needed > scratch.shape[0] or state[LISTS_TOP] + needed > lists.shape[0]:
+    store = open_store(store_handle)
+    pc = store.starts[entry]
+    if not _has_room(store, pc):
         return False
-    if (state[TABLE_USED] + needed) * 2 > table.shape[0]:
-        return False
-    count = targets(
-        words, floats, ints, bytes_, pc, attributes, by_constant, lists, table, state, grids, bounds, scratch
-    )
-    posted = ~entry if count < 0 else entry
-    for i in range(abs(count)):
-        take_out(lists, postings, scratch[i], posted)
+    count = targets(store, pc)
+    posted = entry
+    if count < 0:
+        count, posted = -count, ~entry
+    for i in range(count):
+        take_out(store.lists, store.postings, store.scratch[i], posted)
     return True

@@ -17,56 +17,49 @@ from recado.matching.dense import BLOCK, FEW, dense_conjunction, dense_tree, is_
 from recado.matching.groups import collect_fragments, group_by_constant, group_by_list, segments_of
 from recado.matching.instructions import JUMPS
 from recado.matching.jit import jit, lean, lean_jit
+from recado.matching.layout import open_batch, open_space, open_store
 from recado.matching.postings import LENGTH, START
 from recado.matching.texts import FAILS, UNSURE
-from recado.matching.verify import CODE, TEXT, narrow, verify_at
+from recado.matching.verify import CODE, TEXT, narrow, narrow_called, verify_at, verify_at_called
 
 REPEATS, UNCERTAIN = 1 << 32, 1 << 33  # flags of a found entry
 
 
 @lean
-def scan_many(
-    begin, end, words, floats, ints, postings, rows, codes, downs, ups, exact, starts, lengths, data, events,
-    first, last, work, g_codes, g_downs, g_ups, stamps, stamp, mask, mask_words, masks, waiting, found_events, found,
-    count,
-):  # fmt: skip
+def scan_many(begin, end, store, batch, exact, events, first, last, space, stamp, count):
     """Postings against a block of events, with the first tests side by side.
 
     Results that find no room are counted all the same, so that the caller knows how much room to give.
     """
+    words, postings, work = store.words, store.postings, space.work
     many = last - first
-    room = found.shape[0]
+    room = space.found.shape[0]
     for at in range(begin, end):
-        pc, entry = postings[at, 0], np.int64(postings[at, 1])
+        pc, entry = np.int64(postings[at, 0]), np.int64(postings[at, 1])
         word = words[pc] if pc >= 0 else np.int64(0)
         left = many
         if pc < 0:
             for i in range(many):
                 work[i] = events[first + i]
-        elif word & JUMPS and is_dense_tree(words, pc):
-            dense_tree(
-                words, floats, ints, pc, rows, codes, downs, ups, exact, events, first, many, g_codes, g_downs, g_ups,
-                stamps, stamp, mask, masks, waiting,
-            )  # fmt: skip
+        elif word & JUMPS and is_dense_tree(store, pc):
+            dense_tree(store, pc, batch, exact, events, first, many, space, stamp)
+            mask, accepted = space.mask, space.other
             for i in range(many):
-                mask[i] = masks[0, i]
+                mask[i] = accepted[i]
             for i in range(many, (many + 7) & ~7):
                 mask[i] = 0
-            left = passing(mask, mask_words, many, events, first, work)
+            left = passing(space, many, events, first)
         elif not word & JUMPS and is_dense_test(word):
-            pc, left = dense_conjunction(
-                words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, many, g_codes, g_downs,
-                g_ups, stamps, stamp, mask, mask_words, masks[0],
-            )  # fmt: skip
+            pc, left = dense_conjunction(store, pc, word, batch, exact, events, first, many, space, stamp)
             if left:
-                left = passing(mask, mask_words, many, events, first, work)
+                left = passing(space, many, events, first)
                 if pc >= 0:
-                    left = narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, left)
+                    left = narrow_called(store, pc, batch, work, left)
         elif word & JUMPS:
             left = 0
             unsure = False
             for i in range(first, last):
-                result = verify_at(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, events[i])
+                result = verify_at_called(store, pc, batch, events[i])
                 work[left] = events[i]
                 left += result != FAILS
                 unsure |= result == UNSURE
@@ -74,7 +67,7 @@ def scan_many(
         else:
             for i in range(many):
                 work[i] = events[first + i]
-            left = narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, many)
+            left = narrow_called(store, pc, batch, work, many)
         if left == 0:
             continue
         if entry < 0:
@@ -82,62 +75,52 @@ def scan_many(
         if left < 0:
             left = -left
             entry |= UNCERTAIN
-        for i in range(min(left, room - count)):
-            found_events[count + i] = work[i]
-            found[count + i] = entry
+        for i in range(min(room - count, left)):
+            space.found_events[count + i] = work[i]
+            space.found[count + i] = entry
         count += left
     return count
 
 
 @lean
-def visit_lists(
-    numbers, ends, groups, words, floats, ints, lists, postings, table, grids, bounds, rows, codes, downs,
-    ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps, mask,
-    mask_words, masks, waiting, found_events, found, count, counts,
-):  # fmt: skip
+def visit_lists(numbers, ends, events, groups, store, batch, exact, space, count):
     """Each list with its group of events, verified.
 
     ``ends`` tells, by list or constant, where in ``events`` the group ends; it is cleared on the way. All groups are
     visited in one call and few events are verified here and not in a function, because a call costs as much as a
     short list does.
     """
-    group_first = 0
-    room = found.shape[0]
+    words, lists, postings = store.words, store.lists, store.postings
+    work, segments, counts = space.work, space.segments, space.counts
+    group_first = np.int64(0)
+    room = space.found.shape[0]
     for group in range(groups):
         key = numbers[group, 0]
-        group_last = ends[key]
+        group_last = np.int64(ends[key])
         ends[key] = 0
-        parts = segments_of(
-            numbers[group, 1], group_first, group_last, lists, table, grids, bounds, rows, downs, events, ranks,
-            segments,
-        )  # fmt: skip
+        parts = segments_of(numbers[group, 1], group_first, group_last, store, batch, events, space)
         group_first = group_last
         for part in range(parts):
-            number, first, last = segments[part, 0], segments[part, 1], segments[part, 2]
+            number = segments[part, 0]
+            first, last = np.int64(segments[part, 1]), np.int64(segments[part, 2])
             begin, end = lists[number, START], lists[number, START] + lists[number, LENGTH]
             counts[0] += (end - begin) * (last - first)
             if last - first >= FEW:
                 while first < last and begin < end:
                     counts[1] += 1
                     block = min(last, first + BLOCK)
-                    count = scan_many(
-                        begin, end, words, floats, ints, postings, rows, codes, downs, ups, exact, starts,
-                        lengths, data, events, first, block, work, g_codes, g_downs, g_ups, stamps, counts[1], mask,
-                        mask_words, masks, waiting, found_events, found, count,
-                    )  # fmt: skip
+                    count = scan_many(begin, end, store, batch, exact, events, first, block, space, counts[1], count)
                     first = block
                 continue
             for at in range(begin, end):
-                pc, entry = postings[at, 0], np.int64(postings[at, 1])
+                pc, entry = np.int64(postings[at, 0]), np.int64(postings[at, 1])
                 if entry < 0:
                     entry = ~entry | REPEATS
                 left = last - first
                 if pc >= 0 and words[pc] & JUMPS:
                     left = 0
                     for i in range(first, last):
-                        result = verify_at(
-                            words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, events[i]
-                        )
+                        result = verify_at(store, pc, batch, events[i])
                         work[left] = events[i]
                         left += result != FAILS
                         entry |= UNCERTAIN if result == UNSURE else 0
@@ -145,78 +128,55 @@ def visit_lists(
                     for i in range(left):
                         work[i] = events[first + i]
                     if pc >= 0:
-                        left = narrow(
-                            words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, left
-                        )
+                        left = narrow(store, pc, batch, work, left)
                         if left < 0:
                             left = -left
                             entry |= UNCERTAIN
-                for i in range(min(left, room - count)):
-                    found_events[count + i] = work[i]
-                    found[count + i] = entry
+                for i in range(min(room - count, left)):
+                    space.found_events[count + i] = work[i]
+                    space.found[count + i] = entry
                 count += left
     return count
 
 
 @lean_jit
-def match_columns(
-    words, floats, ints, lists, postings, table, grids, bounds, attributes, by_constant, hits, rows, codes, downs, ups,
-    exact, starts, lengths, data, size, tally, events, work, ranks, segments, touched, g_codes, g_downs, g_ups, stamps,
-    mask, mask_words, masks, waiting, pairs, at, list_marks, list_tally, list_touched, list_events, found_events, found,
-    counts,
-):  # fmt: skip
+def match_columns(store_handle, batch_handle, space_handle, size, exact):
     """Match ``size`` events into pairs (event, entry with flags), in no order; returns how many there are.
 
     That may be more than there was room for. ``tally`` is zero for every constant and ``list_tally`` for every list,
     on entry and when done.
     """
-    count = 0
+    store, batch, space = open_store(store_handle), open_batch(batch_handle), open_space(space_handle)
+    touched, tally, events, at = space.touched, space.tally, space.events, space.at
     for event in range(size):
         events[event] = event
     touched[0, 0], touched[0, 1], tally[0] = 0, ALWAYS, size
-    count = visit_lists(
-        touched, tally, 1, words, floats, ints, lists, postings, table, grids, bounds, rows, codes, downs, ups,
-        exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps, mask,
-        mask_words, masks, waiting, found_events, found, count, counts,
-    )  # fmt: skip
-    for attribute in range(rows.shape[0]):
-        row = rows[attribute, CODE]
+    count = visit_lists(touched, tally, events, 1, store, batch, exact, space, 0)
+    for attribute in range(batch.rows.shape[0]):
+        row = batch.rows[attribute, CODE]
         if row == 0:
             continue
         present = 0
         for event in range(size):
-            if codes[row, event] != -1:
+            if batch.codes[row, event] != -1:
                 events[present] = event
                 present += 1
-        attributes[attribute, PRESENT] += present
-        if attributes[attribute, PRESENCE] and present:
-            touched[0, 0], touched[0, 1], tally[0] = 0, attributes[attribute, PRESENCE], present
-            count = visit_lists(
-                touched, tally, 1, words, floats, ints, lists, postings, table, grids, bounds, rows, codes,
-                downs, ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups,
-                stamps, mask, mask_words, masks, waiting, found_events, found, count, counts,
-            )  # fmt: skip
-        groups = group_by_constant(row, codes, size, by_constant, hits, tally, touched, events)
-        count = visit_lists(
-            touched, tally, groups, words, floats, ints, lists, postings, table, grids, bounds, rows, codes,
-            downs, ups, exact, starts, lengths, data, events, work, ranks, segments, g_codes, g_downs, g_ups, stamps,
-            mask, mask_words, masks, waiting, found_events, found, count, counts,
-        )  # fmt: skip
+        store.attributes[attribute, PRESENT] += present
+        if store.attributes[attribute, PRESENCE] and present:
+            touched[0, 0], touched[0, 1], tally[0] = 0, store.attributes[attribute, PRESENCE], present
+            count = visit_lists(touched, tally, events, 1, store, batch, exact, space, count)
+        groups = group_by_constant(row, batch, size, store, space)
+        count = visit_lists(touched, tally, events, groups, store, batch, exact, space, count)
         for folded in range(2):
-            if rows[attribute, TEXT + folded] == 0:
+            if batch.rows[attribute, TEXT + folded] == 0:
                 continue
             at[0], at[1], at[2], at[3] = 0, 0, 1, 0
             while at[0] < size:
-                many = collect_fragments(
-                    attribute, folded, rows, starts, lengths, data, table, attributes, size, at, list_marks, pairs
-                )
-                groups = group_by_list(pairs, many, list_tally, list_touched, list_events)
+                many = collect_fragments(attribute, folded, store, batch, size, space)
+                groups = group_by_list(space, many)
                 count = visit_lists(
-                    list_touched, list_tally, groups, words, floats, ints, lists, postings, table, grids,
-                    bounds, rows, codes, downs, ups, exact, starts, lengths, data, list_events, work, ranks, segments,
-                    g_codes, g_downs, g_ups, stamps, mask, mask_words, masks, waiting, found_events, found, count,
-                    counts,
-                )  # fmt: skip
+                    space.list_touched, space.list_tally, space.list_events, groups, store, batch, exact, space, count
+                )
     return count
 
 

@@ -42,11 +42,11 @@ def is_dense_test(word):
 
 
 @inlined
-def is_dense_tree(words, pc):
+def is_dense_tree(store, pc):
     """Can every test of this tree run over a block, and is it short enough?"""
     at = pc
     while True:
-        word = words[at]
+        word = store.words[at]
         if not is_dense_test(word):
             return False
         at += instruction_words(word)
@@ -57,134 +57,124 @@ def is_dense_tree(words, pc):
 
 
 @inlined
-def gather_codes(row, codes, events, first, size, gathered, stamps, stamp):
+def gather_codes(row, batch, events, first, size, space, stamp):
     """Copy a column of codes for these events, unless that was done for this list before."""
-    if stamps[0, row] != stamp:
-        stamps[0, row] = stamp
+    if space.stamps[0, row] != stamp:
+        space.stamps[0, row] = stamp
         for i in range(size):
-            gathered[row, i] = codes[row, events[first + i]]
+            space.codes[row, i] = batch.codes[row, events[first + i]]
 
 
 @inlined
-def gather_numbers(row, downs, ups, exact, events, first, size, gathered_downs, gathered_ups, stamps, stamp):
-    if stamps[1, row] != stamp:
-        stamps[1, row] = stamp
+def gather_numbers(row, batch, exact, events, first, size, space, stamp):
+    if space.stamps[1, row] != stamp:
+        space.stamps[1, row] = stamp
         for i in range(size):
-            gathered_downs[row, i] = downs[row, events[first + i]]
+            space.downs[row, i] = batch.downs[row, events[first + i]]
         if not exact:
             for i in range(size):
-                gathered_ups[row, i] = ups[row, events[first + i]]
+                space.ups[row, i] = batch.ups[row, events[first + i]]
 
 
 @inlined
-def dense_test(
-    words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs, g_ups,
-    stamps, stamp, mask,
-):  # fmt: skip
+def dense_test(store, pc, word, batch, exact, events, first, size, space, stamp, mask):
     """Run one test over a block: ``mask`` becomes 1 where it holds (before negation)."""
     op = word & 63
     attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
     argument = (word >> 32) & 0xFFFFFFFF
     payload = pc + 1 + ((word >> 8) & 1)
     if op == NUM or op == TIME:
-        row = rows[attribute, NUMBER + op - NUM]
-        gather_numbers(row, downs, ups, exact, events, first, size, g_downs, g_ups, stamps, stamp)
-        low, high = floats[payload], floats[payload + 1]
+        row = batch.rows[attribute, NUMBER + op - NUM]
+        gather_numbers(row, batch, exact, events, first, size, space, stamp)
+        low, high = store.floats[payload], store.floats[payload + 1]
         if exact:
             for i in range(size):
-                mask[i] = (low <= g_downs[row, i]) & (g_downs[row, i] <= high)
+                mask[i] = (low <= space.downs[row, i]) & (space.downs[row, i] <= high)
             return
         for i in range(size):
-            left = g_ups[row, i] if word & LOW_STRICT else g_downs[row, i]
-            right = g_downs[row, i] if word & HIGH_STRICT else g_ups[row, i]
+            left = space.ups[row, i] if word & LOW_STRICT else space.downs[row, i]
+            right = space.downs[row, i] if word & HIGH_STRICT else space.ups[row, i]
             mask[i] = (low <= left) & (right <= high)
         return
-    row = rows[attribute, CODE]
-    gather_codes(row, codes, events, first, size, g_codes, stamps, stamp)
+    row = batch.rows[attribute, CODE]
+    gather_codes(row, batch, events, first, size, space, stamp)
     if op == EQ:
         for i in range(size):
-            mask[i] = g_codes[row, i] == argument
+            mask[i] = space.codes[row, i] == argument
     elif op == IN:
-        code = ints[payload * 2]
+        code = store.ints[payload * 2]
         for i in range(size):
-            mask[i] = g_codes[row, i] == code
+            mask[i] = space.codes[row, i] == code
         for k in range(1, argument):
-            code = ints[payload * 2 + k]
+            code = store.ints[payload * 2 + k]
             for i in range(size):
-                mask[i] |= g_codes[row, i] == code
+                mask[i] |= space.codes[row, i] == code
     elif op == NE:
         kind = argument & 3
         for i in range(size):
-            code = g_codes[row, i]
+            code = space.codes[row, i]
             mask[i] = (code >= 0) & ((code & 3) == kind) & (code != argument)
     elif op == EXISTS:
         for i in range(size):
-            mask[i] = g_codes[row, i] != -1
+            mask[i] = space.codes[row, i] != -1
     else:
         for i in range(size):
             mask[i] = 0
 
 
 @inlined
-def count_set(mask, mask_words, size):
+def count_set(space, size):
     """How many of the mask's bytes are 1; eight are added in one multiplication. Clears what is behind the end."""
     for i in range(size, (size + 7) & ~7):
-        mask[i] = 0
+        space.mask[i] = 0
     total = 0
     for block in range((size + 7) >> 3):
-        total += (mask_words[block] * 0x0101010101010101) >> 56
+        total += (space.mask_words[block] * 0x0101010101010101) >> 56
     return total
 
 
-@inlined
-def dense_conjunction(
-    words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs, g_ups,
-    stamps, stamp, mask, mask_words, other,
-):  # fmt: skip
+@lean
+def dense_conjunction(store, pc, word, batch, exact, events, first, size, space, stamp):
     """Run the tests of a conjunction over a block for as long as many events are left.
 
     Returns where to go on with those that are (-1: all tests are done), and how many they are.
     """
+    mask, other = space.mask, space.other
     for i in range(size):
         mask[i] = 1
     while True:
-        dense_test(
-            words, floats, ints, pc, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs,
-            g_ups, stamps, stamp, other,
-        )  # fmt: skip
+        dense_test(store, pc, word, batch, exact, events, first, size, space, stamp, other)
         if word & NEGATED:
             for i in range(size):
                 other[i] ^= 1
         for i in range(size):
             mask[i] &= other[i]
-        left = count_set(mask, mask_words, size)
+        left = count_set(space, size)
         if word & LAST:
             return -1, left
         pc += instruction_words(word)
-        word = words[pc]
+        word = store.words[pc]
         if left * MANY_LEFT < size or not is_dense_test(word):
             return pc, left
 
 
 @inlined
-def passing(mask, mask_words, size, events, first, work):
-    """The events whose mask is set, into ``work``; returns how many. Behind the end the mask must be clear."""
+def passing(space, size, events, first):
+    """The events whose mask is set, into ``space.work``; returns how many. Behind the end the mask must be clear."""
     kept = 0
     for block in range((size + 7) >> 3):
-        if mask_words[block]:
+        if space.mask_words[block]:
             for i in range(block * 8, block * 8 + 8):
-                if mask[i]:
-                    work[kept] = events[first + i]
+                if space.mask[i]:
+                    space.work[kept] = events[first + i]
                     kept += 1
     return kept
 
 
 @lean
-def dense_tree(
-    words, floats, ints, pc, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs, g_ups, stamps,
-    stamp, mask, masks, waiting,
-):  # fmt: skip
-    """Run a tree over a block; row 0 of ``masks`` tells which events are accepted."""
+def dense_tree(store, pc, batch, exact, events, first, size, space, stamp):
+    """Run a tree over a block; row 0 of ``space.masks`` tells which events are accepted."""
+    mask, masks, waiting = space.mask, space.masks, space.waiting
     for i in range(size):
         masks[0, i] = 0
         masks[1, i] = 1
@@ -193,14 +183,11 @@ def dense_tree(
     waiting[1] = 1
     at = pc
     while True:
-        word = words[at]
+        word = store.words[at]
         row = at - pc + 1  # the events that wait at this instruction
         if waiting[row]:
-            dense_test(
-                words, floats, ints, at, word, rows, codes, downs, ups, exact, events, first, size, g_codes, g_downs,
-                g_ups, stamps, stamp, mask,
-            )  # fmt: skip
-            jumps = words[at + 1]
+            dense_test(store, at, word, batch, exact, events, first, size, space, stamp, mask)
+            jumps = store.words[at + 1]
             on_true, on_false = jumps & 0xFFFFFFFF, (jumps >> 32) & 0xFFFFFFFF
             if word & NEGATED:
                 on_true, on_false = on_false, on_true

@@ -19,6 +19,7 @@ from recado.matching.arrow import is_text
 from recado.matching.cells import Lookup, spread, text_of, validity, values_of
 from recado.matching.dictionary import ABSENT, NAN, Dictionary, key_of
 from recado.matching.instructions import bracket
+from recado.matching.layout import Batch
 from recado.matching.unaligned import PADDING
 from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, ROW_COLUMNS, TEXT
 from recado.model.values import Kind, Value, kind_of, microseconds
@@ -64,19 +65,17 @@ class Columns:
     def has_texts(self) -> bool:
         return len(self._starts) > 1
 
-    def matrices(self) -> tuple[Any, ...]:
-        """What the kernel takes: rows, codes, downs, ups, whether these are equal, starts, lengths, data."""
-        downs = np.array(self._downs)
-        return (
-            self.rows,
-            np.array(self._codes),
-            downs,
-            downs if self._is_exact else np.array(self._ups),
-            self._is_exact,
-            np.array(self._starts),
-            np.array(self._lengths),
-            np.frombuffer(b"".join((*self._data, bytes(PADDING))), np.uint8),
-        )
+    def batch(self) -> Batch:
+        """What the kernel takes."""
+        batch = Batch(self.size, self._is_exact)
+        batch.rows = self.rows
+        batch.codes = np.array(self._codes)
+        batch.downs = np.array(self._downs)
+        batch.ups = batch.downs if self._is_exact else np.array(self._ups)
+        batch.starts = np.array(self._starts)
+        batch.lengths = np.array(self._lengths)
+        batch.data = np.frombuffer(bytearray().join((*self._data, bytes(PADDING))), np.uint8)
+        return batch
 
 
 class Encoder:

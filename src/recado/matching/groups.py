@@ -37,34 +37,36 @@ def order_by_rank(events, first, size, ranks):
 
 
 @lean
-def rank_events(events, first, last, downs, row, bounds, start, size, ranks):
+def rank_events(events, first, last, batch, row, store, grid, ranks):
     """Order a group by rank, with the events that have no value behind the others; returns where those begin."""
+    start, size = store.grids[grid, 0], store.grids[grid, 1]
     kept = first
     for i in range(first, last):
         event = events[i]
-        value = downs[row, event]
+        value = batch.downs[row, event]
         if not np.isnan(value):
             events[i], events[kept] = events[kept], event
-            ranks[kept - first] = rank_of(bounds, start, size, value)
+            ranks[kept - first] = rank_of(store.bounds, start, size, value)
             kept += 1
     order_by_rank(events, first, kept - first, ranks)
     return kept
 
 
 @lean
-def collect_fragments(attribute, folded, rows, starts, lengths, data, table, attributes, size, at, marks, pairs):
-    """The lists that the fragments of strings lead to, as pairs (list, event), each once, from position ``at`` on.
+def collect_fragments(attribute, folded, store, batch, size, space):
+    """The lists that the fragments of strings lead to, as ``space.pairs`` (list, event), each once.
 
-    ``at`` holds the event, part, length and place to go on with, and a number from which on no mark was given yet:
-    ``marks`` tells which string led to a list last. It stops when ``pairs`` is full. Returns the count.
+    ``space.at`` holds the event, part, length and place to go on with, and a number from which on no mark was given
+    yet: ``list_marks`` tells which string led to a list last. It stops when ``pairs`` is full. Returns the count.
     """
-    row = rows[attribute, TEXT + folded]
+    at, marks, pairs = space.at, space.list_marks, space.pairs
+    row = batch.rows[attribute, TEXT + folded]
     count = 0
     event, part, length, place = at[0], at[1], at[2], at[3]
     while event < size:
-        start, end = starts[row, event], starts[row, event] + lengths[row, event]
+        start, end = batch.starts[row, event], batch.starts[row, event] + batch.lengths[row, event]
         while start >= 0 and part < 3:
-            sizes = attributes[attribute, LENGTHS + folded * 3 + part]
+            sizes = store.attributes[attribute, LENGTHS + folded * 3 + part]
             while sizes >> length and start + length <= end:
                 if (sizes >> length) & 1:
                     first = start if part != ENDING else end - length
@@ -73,8 +75,8 @@ def collect_fragments(attribute, folded, rows, starts, lengths, data, table, att
                         if count == pairs.shape[0]:
                             at[0], at[1], at[2], at[3] = event, part, length, place
                             return count
-                        key = fragment_key(attribute, folded * 3 + part, data, first + place, length)
-                        number = table_find(table, key)
+                        key = fragment_key(attribute, folded * 3 + part, batch.data, first + place, length)
+                        number = table_find(store.table, key)
                         if number and marks[number] != at[4] + event:
                             marks[number] = at[4] + event
                             pairs[count, 0] = number
@@ -93,8 +95,9 @@ def collect_fragments(attribute, folded, rows, starts, lengths, data, table, att
 
 
 @lean
-def group_by_list(pairs, count, tally, touched, events):
+def group_by_list(space, count):
     """Events of equal lists together, as ``group_by_constant`` does it for constants."""
+    pairs, tally, touched, events = space.pairs, space.list_tally, space.list_touched, space.list_events
     groups = 0
     for i in range(count):
         number = pairs[i, 0]
@@ -115,17 +118,19 @@ def group_by_list(pairs, count, tally, touched, events):
 
 
 @lean
-def group_by_constant(row, codes, size, by_constant, hits, tally, touched, events):
+def group_by_constant(row, batch, size, store, space):
     """Events of one column, those with equal constants together; returns how many groups there are.
 
     ``touched`` gets each group's constant and list, ``tally`` where the group ends; only constants with a list count.
     """
+    codes, by_constant = batch.codes, store.by_constant
+    tally, touched, events = space.tally, space.touched, space.events
     groups = 0
     for event in range(size):
         code = codes[row, event]
         if code > 3:
             constant = code >> 2
-            hits[constant] += 1
+            store.hits[constant] += 1
             if by_constant[constant]:
                 if tally[constant] == 0:
                     touched[groups, 0] = constant
@@ -147,16 +152,17 @@ def group_by_constant(row, codes, size, by_constant, hits, tally, touched, event
 
 
 @lean
-def segments_of(number, first, last, lists, table, grids, bounds, rows, downs, events, ranks, segments):
+def segments_of(number, first, last, store, batch, events, space):
     """A list with its events and, where it is split, the cells that their values lie in; returns how many segments."""
+    ranks, segments = space.ranks, space.segments
     segments[0, 0], segments[0, 1], segments[0, 2] = number, first, last
-    grid = lists[number, GRID]
+    grid = store.lists[number, GRID]
     if grid < 0:
         return 1
     count = 1
-    row = rows[grid >> 1, NUMBER + (grid & 1)]
-    kept = rank_events(events, first, last, downs, row, bounds, grids[grid, 0], grids[grid, 1], ranks)
-    levels = lists[number, LEVELS]
+    row = batch.rows[grid >> 1, NUMBER + (grid & 1)]
+    kept = rank_events(events, first, last, batch, row, store, grid, ranks)
+    levels = store.lists[number, LEVELS]
     level = 0
     while levels >> level:
         i = first if (levels >> level) & 1 else kept
@@ -165,7 +171,7 @@ def segments_of(number, first, last, lists, table, grids, bounds, rows, downs, e
             j = i + 1
             while j < kept and ranks[j - first] >> level == cell:
                 j += 1
-            child = table_find(table, cell_key(number, level, cell))
+            child = table_find(store.table, cell_key(number, level, cell))
             if child:
                 segments[count, 0], segments[count, 1], segments[count, 2] = child, i, j
                 count += 1

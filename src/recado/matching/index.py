@@ -23,13 +23,13 @@ from recado.filters import expression
 from recado.filters.cost import check_filter
 from recado.filters.evaluate import evaluate
 from recado.matching.columns import distinct, match_columns
-from recado.matching.dense import BLOCK, TREE_WORDS
-from recado.matching.dictionary import ABSENT, Dictionary
+from recado.matching.dictionary import Dictionary
 from recado.matching.encode import Columns, Encoder, encode_scalar
+from recado.matching.layout import Blank, Space
 from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
 from recado.matching.single import CANDIDATES, FOUND, UNCERTAIN, match_event
-from recado.matching.store import LEVELS_AT_MOST, Store
+from recado.matching.store import Store
 from recado.matching.unaligned import PADDING
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
@@ -39,8 +39,6 @@ from recado.model.values import Value
 Array = NDArray[Any]
 AT_A_TIME = 512
 """How many subscriptions ``add_many`` takes through each step together."""
-TEXT_PAIRS = 1 << 18
-"""How many pairs of a list and an event, found by text, are grouped at a time."""
 _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
 
@@ -60,8 +58,8 @@ class Index:
         self._matches = 0
         self._events = 0
         self._review_at = 1024
-        self._blank = _Blank()
-        self._space = _Space()
+        self._blank = Blank()
+        self._space = Space()
 
     def __len__(self) -> int:
         return self.registry.count
@@ -179,11 +177,7 @@ class Index:
         blank.fit(len(store.attributes), store.capacity, len(store.lists))
         store.events += 1
         blank.stamp += 1
-        match_event(
-            store.words, store.floats, store.ints, store.lists, store.postings, store.table, store.grids, store.bounds,
-            store.attributes, store.by_constant, store.hits, rows, texts, data, blank.codes, blank.numbers, blank.texts,
-            blank.stamps, blank.marks, blank.stamp, blank.found, blank.uncertain, blank.counts,
-        )  # fmt: skip
+        match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
         counts = blank.counts
         self._candidates += int(counts[CANDIDATES])
         found = blank.found[: counts[FOUND]].copy()
@@ -223,22 +217,15 @@ class Index:
         if columns.size == 0:
             return space.found_events[:0], space.found[:0]
         store.events += columns.size
-        rows, codes, downs, ups, exact, starts, lengths, data = columns.matrices()
-        space.fit(columns.size, len(store.by_constant), max(len(codes), len(downs)))
+        batch = columns.batch()
+        space.fit(batch.size, len(store.by_constant), max(len(batch.codes), len(batch.downs)))
         if columns.has_texts:
             space.fit_texts(len(store.lists))
         count = -1
         while count < 0 or count > len(space.found):
             space.fit_found(count)
             space.counts[0] = 0
-            count = match_columns(
-                store.words, store.floats, store.ints, store.lists, store.postings, store.table,
-                store.grids, store.bounds, store.attributes, store.by_constant, store.hits, rows, codes, downs, ups,
-                exact, starts, lengths, data, columns.size, space.tally, space.events, space.work, space.ranks,
-                space.segments, space.touched, space.codes, space.downs, space.ups, space.stamps, space.mask,
-                space.mask_words, space.masks, space.waiting, space.pairs, space.at, space.list_marks, space.list_tally,
-                space.list_touched, space.list_events, space.found_events, space.found, space.counts,
-            )  # fmt: skip
+            count = match_columns(store.handle, batch.handle, space.handle, batch.size, batch.is_exact)
         self._candidates += int(space.counts[0])
         return space.found_events[:count], space.found[:count]
 
@@ -317,83 +304,3 @@ def _append(data: bytearray, text: str, wanted: bool) -> tuple[int, int]:
     start = len(data)
     data += text.encode(errors="surrogatepass")
     return start, len(data) - start
-
-
-class _Blank:
-    """Work space of the kernel, blank between events: it grows with the index and is never cleared."""
-
-    def __init__(self) -> None:
-        self.codes: Array = np.zeros(0, np.int32)
-        self.numbers: Array = np.zeros((0, 4))
-        self.texts: Array = np.zeros((0, 4), np.int64)
-        self.stamps: Array = np.zeros(0, np.int64)
-        self.marks: Array = np.zeros(0, np.int64)
-        self.found: Array = np.zeros(0, np.int32)
-        self.uncertain: Array = np.zeros(0, np.int32)
-        self.counts: Array = np.zeros(3, np.int64)
-        self.stamp = 0
-
-    def fit(self, attributes: int, entries: int, lists: int) -> None:
-        if attributes > len(self.codes):
-            self.codes = np.full(attributes, ABSENT, np.int32)
-            self.numbers = np.full((attributes, 4), np.nan)
-            self.texts = np.full((attributes, 4), -1, np.int64)
-        if entries > len(self.stamps):
-            room = entries + entries // 2 + 64
-            self.stamps = np.zeros(room, np.int64)
-            self.found = np.zeros(room, np.int32)
-            self.uncertain = np.zeros(room, np.int32)
-        if lists > len(self.marks):
-            self.marks = np.zeros(lists + lists // 2, np.int64)
-
-
-class _Space:
-    """Work space of the batch kernel; ``counts`` are the candidates verified and the blocks of events seen."""
-
-    def __init__(self) -> None:
-        self.counts: Array = np.zeros(2, np.int64)
-        self.tally: Array = np.zeros(1, np.int32)
-        self.found_events: Array = np.zeros(65_536, np.int32)
-        self.found: Array = np.zeros(65_536, np.int64)
-        self.events = self.work = self.ranks = self.tally
-        self.touched: Array = np.zeros((0, 2), np.int32)
-        self.segments: Array = np.zeros((0, 3), np.int32)
-        self.codes: Array = np.zeros((0, BLOCK), np.int32)
-        self.downs: Array = np.zeros((0, BLOCK))
-        self.ups: Array = np.zeros((0, BLOCK))
-        self.stamps: Array = np.zeros((2, 0), np.int64)
-        self.mask: Array = np.zeros(BLOCK + 8, np.uint8)
-        self.mask_words: Array = self.mask.view(np.int64)
-        self.masks: Array = np.zeros((TREE_WORDS + 2, BLOCK), np.uint8)
-        self.waiting: Array = np.zeros(TREE_WORDS + 2, np.uint8)
-        self.at: Array = np.zeros(5, np.int64)
-        self.pairs: Array = np.zeros((0, 2), np.int32)
-        self.list_touched: Array = np.zeros((0, 2), np.int32)
-        self.list_tally = self.list_events = self.tally
-        self.list_marks: Array = np.zeros(0, np.int64)
-
-    def fit(self, events: int, constants: int, rows: int) -> None:
-        if events > len(self.touched):
-            self.events, self.work, self.ranks = np.zeros((3, events), np.int32)
-            self.touched = np.zeros((events, 2), np.int32)
-            self.segments = np.zeros((LEVELS_AT_MOST * events + 1, 3), np.int32)
-        if constants > len(self.tally):
-            self.tally = np.zeros(constants, np.int32)
-        if rows > len(self.codes):
-            self.codes = np.zeros((rows, BLOCK), np.int32)
-            self.downs, self.ups = np.zeros((rows, BLOCK)), np.zeros((rows, BLOCK))
-            self.stamps = np.zeros((2, rows), np.int64)
-
-    def fit_texts(self, lists: int) -> None:
-        if not len(self.pairs):
-            self.pairs = np.zeros((TEXT_PAIRS, 2), np.int32)
-            self.list_touched = np.zeros((TEXT_PAIRS, 2), np.int32)
-            self.list_events = np.zeros(TEXT_PAIRS, np.int32)
-        if lists > len(self.list_tally):
-            self.list_tally = np.zeros(lists, np.int32)
-            self.list_marks = np.full(lists, -1, np.int64)
-
-    def fit_found(self, count: int) -> None:
-        if count > len(self.found_events):
-            self.found_events = np.zeros(count, np.int32)
-            self.found = np.zeros(count, np.int64)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import config
@@ -70,17 +70,17 @@ def lean_jit(function: F) -> F:
 
 def inner(function: F) -> F:
     """A function that only kernels call."""
-    return _compiled(function)
+    return _inner(function)
 
 
 def lean(function: F) -> F:
     """A lean function that only kernels call."""
-    return _compiled(function, _nrt=False)
+    return _inner(function, _nrt=False)
 
 
 def inlined(function: F) -> F:
     """A lean function whose code is put into its callers."""
-    return _compiled(function, _nrt=False, forceinline=True)
+    return _inner(function, _nrt=False, forceinline=True)
 
 
 def _compiled(function: F, **options: bool) -> F:
@@ -91,3 +91,30 @@ def _compiled(function: F, **options: bool) -> F:
     finally:
         config.CACHE_DIR = before
     return compiled
+
+
+def _inner(function: F, **options: bool) -> F:
+    """Compile once for all kinds of integers: callers widen them. Nothing is made for calls from Python."""
+    compiled: Any = _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    resolve = compiled.get_call_template
+
+    def get_call_template(args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+        return resolve(tuple(map(_widened, args)), {name: _widened(kind) for name, kind in kws.items()})
+
+    def refuse(*_args: Any, **_kws: Any) -> Any:
+        raise TypeError(f"{function.__name__} is for kernels; Python cannot call it")
+
+    vars(compiled).update(
+        get_call_template=get_call_template,
+        _insert=lambda *_: None,  # enters code that Python calls, and there is none
+        _compile_for_args=refuse,
+    )
+    return cast(F, compiled)
+
+
+def _widened(kind: Any) -> Any:
+    types: Any = numba.types
+    kind = types.unliteral(kind)
+    if isinstance(kind, types.Integer) and (kind.signed or kind.bitwidth < types.int64.bitwidth):
+        return types.int64
+    return kind

@@ -1,8 +1,9 @@
 """Verification of one program against one event, in machine code.
 
-The event lies in dense arrays by attribute: ``codes`` (see ``dictionary``), ``numbers`` (down and up of a number, down
-and up of an instant; NaN where there is none) and ``texts`` (start and length in ``data`` of the string and of its
-casefolded form; start -1 where there is none). ``recado.matching.instructions`` explains the words.
+The event lies in dense arrays by attribute, the fields of ``blank``: ``codes`` (see ``dictionary``), ``numbers`` (down
+and up of a number, down and up of an instant; NaN where there is none) and ``texts`` (start and length in ``data`` of
+the string and of its casefolded form; start -1 where there is none). ``recado.matching.instructions`` explains the
+words.
 """
 
 from __future__ import annotations
@@ -62,47 +63,47 @@ def range_test(word, low, high, down, up):
 
 
 @inlined
-def test(words, floats, ints, pc, word, codes, numbers, texts, data):
+def test(store, pc, word, blank, data):
     """The truth of one instruction, before its negation: FAILS, HOLDS or UNSURE."""
     op = word & 63
     attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
     argument = (word >> 32) & 0xFFFFFFFF
     if op == EQ:
-        return HOLDS if codes[attribute] == argument else FAILS
+        return HOLDS if blank.codes[attribute] == argument else FAILS
     payload = pc + 1 + ((word >> 8) & 1)
     if op == NUM:
-        down, up = numbers[attribute, 0], numbers[attribute, 1]
-        return HOLDS if range_test(word, floats[payload], floats[payload + 1], down, up) else FAILS
+        down, up = blank.numbers[attribute, 0], blank.numbers[attribute, 1]
+        return HOLDS if range_test(word, store.floats[payload], store.floats[payload + 1], down, up) else FAILS
     if op == IN:
-        return HOLDS if in_set(ints, payload * 2, argument, codes[attribute]) else FAILS
+        return HOLDS if in_set(store.ints, payload * 2, argument, blank.codes[attribute]) else FAILS
     if op == TIME:
-        down, up = numbers[attribute, 2], numbers[attribute, 3]
-        return HOLDS if range_test(word, floats[payload], floats[payload + 1], down, up) else FAILS
+        down, up = blank.numbers[attribute, 2], blank.numbers[attribute, 3]
+        return HOLDS if range_test(word, store.floats[payload], store.floats[payload + 1], down, up) else FAILS
     if op >= PREFIX and op <= STR_LT:
         folded = op >= PREFIX + FOLDED and op < STR_GE
         column = 2 if folded else 0
-        start, length = texts[attribute, column], texts[attribute, column + 1]
-        return text_test(op - FOLDED if folded else op, start, length, data, words, payload, argument)
+        start, length = blank.texts[attribute, column], blank.texts[attribute, column + 1]
+        return text_test(op - FOLDED if folded else op, start, length, data, store.words, payload, argument)
     if op == OPAQUE:
-        if argument and codes[attribute] == -1:
+        if argument and blank.codes[attribute] == -1:
             return FAILS
         return UNSURE
-    return HOLDS if code_test(op, codes[attribute], argument) else FAILS
+    return HOLDS if code_test(op, blank.codes[attribute], argument) else FAILS
 
 
 @inlined
-def verify(words, floats, ints, pc, codes, numbers, texts, data):
+def verify(store, pc, blank, data):
     """Run a program from ``pc``: FAILS, HOLDS, or UNSURE where only the evaluator can tell."""
     if pc < 0:
         return HOLDS
     while True:
-        word = words[pc]
-        result = test(words, floats, ints, pc, word, codes, numbers, texts, data)
+        word = store.words[pc]
+        result = test(store, pc, word, blank, data)
         if result == UNSURE:
             return UNSURE
         holds = result ^ ((word >> 6) & 1)
         if word & JUMPS:
-            jumps = words[pc + 1]
+            jumps = store.words[pc + 1]
             jump = jumps & 0xFFFFFFFF if holds else (jumps >> 32) & 0xFFFFFFFF
             if jump == 0:
                 return HOLDS

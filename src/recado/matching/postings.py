@@ -20,6 +20,8 @@ from recado.matching.jit import inlined, lean, lean_jit
 
 START, LENGTH, CAPACITY, GRID, LEVELS = 0, 1, 2, 3, 4
 LIST_COLUMNS = 5
+GRID_BOUNDS = 4096
+LEVELS_AT_MOST = GRID_BOUNDS.bit_length() + 1
 POSTINGS_TOP, LISTS_TOP, FREE_LIST, TABLE_USED = 0, 1, 2, 3
 EMPTY = 0  # no key of the table is 0
 
@@ -121,7 +123,7 @@ def push(lists, postings, heads, state, number, pc, entry):
     """Append a posting; False if the pool must grow first."""
     length, capacity = lists[number, LENGTH], lists[number, CAPACITY]
     if length == capacity:
-        bigger = max(1, capacity * 2)
+        bigger = capacity * 2 if capacity else 1
         size_class = _size_class(bigger)
         start = heads[size_class]
         if start >= 0:

@@ -166,7 +166,8 @@ def slots_of(entries, members, blocks, out):
             out[count] = members[entry, 1]
         else:
             start = members[entry, 1]
-            out[count : count + size] = blocks[start : start + size]
+            for i in range(size):
+                out[count + i] = blocks[start + i]
         count += size
 
 
@@ -184,7 +185,8 @@ def compact_ids(offsets, slots, pool, packed):
     top = 0
     for slot in slots:
         start, length = _id_at(pool, offsets[slot])
-        packed[top : top + length + 2] = pool[start - 2 : start + length]
+        for i in range(length + 2):
+            packed[top + i] = pool[start - 2 + i]
         offsets[slot] = top
         top += length + 2
     return top

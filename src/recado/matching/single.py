@@ -7,6 +7,7 @@ import numpy as np
 from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
 from recado.matching.jit import lean, lean_jit
 from recado.matching.kernel import verify
+from recado.matching.layout import open_blank, open_store
 from recado.matching.postings import (
     GRID,
     LENGTH,
@@ -23,11 +24,9 @@ FOUND, UNCERTAIN, CANDIDATES = 0, 1, 2
 
 
 @lean
-def scan(
-    number, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
-    uncertain, counts,
-):  # fmt: skip
+def scan(number, store, blank, data, stamp):
     """Verify all postings of one list."""
+    lists, postings, counts = store.lists, store.postings, blank.counts
     start = lists[number, START]
     end = start + lists[number, LENGTH]
     counts[CANDIDATES] += end - start
@@ -35,87 +34,71 @@ def scan(
         entry = postings[at, 1]
         if entry < 0:
             entry = ~entry
-            if stamps[entry] == stamp:
+            if blank.stamps[entry] == stamp:
                 continue
-            stamps[entry] = stamp
-        result = verify(words, floats, ints, postings[at, 0], codes, numbers, texts, data)
+            blank.stamps[entry] = stamp
+        result = verify(store, postings[at, 0], blank, data)
         if result == FAILS:
             continue
         if result == HOLDS:
-            found[counts[FOUND]] = entry
+            blank.found[counts[FOUND]] = entry
             counts[FOUND] += 1
         else:
-            uncertain[counts[UNCERTAIN]] = entry
+            blank.uncertain[counts[UNCERTAIN]] = entry
             counts[UNCERTAIN] += 1
 
 
 @lean
-def visit(
-    number, words, floats, ints, lists, postings, table, grids, bounds, codes, numbers, texts, data, stamps,
-    stamp, found, uncertain, counts,
-):  # fmt: skip
+def visit(number, store, blank, data, stamp):
     """Verify a list and, where it is split, the cells that the event's value lies in."""
     if number == 0:
         return
-    scan(
-        number, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
-        uncertain, counts,
-    )  # fmt: skip
-    grid = lists[number, GRID]
+    scan(number, store, blank, data, stamp)
+    grid = store.lists[number, GRID]
     if grid < 0:
         return
-    value = numbers[grid >> 1, (grid & 1) * 2]
+    value = blank.numbers[grid >> 1, (grid & 1) * 2]
     if np.isnan(value):
         return
-    rank = rank_of(bounds, grids[grid, 0], grids[grid, 1], value)
-    levels = lists[number, LEVELS]
+    rank = rank_of(store.bounds, store.grids[grid, 0], store.grids[grid, 1], value)
+    levels = store.lists[number, LEVELS]
     level = 0
     while levels >> level:
         if (levels >> level) & 1:
-            child = table_find(table, cell_key(number, level, rank >> level))
+            child = table_find(store.table, cell_key(number, level, rank >> level))
             if child:
-                scan(
-                    child, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp,
-                    found, uncertain, counts,
-                )  # fmt: skip
+                scan(child, store, blank, data, stamp)
         level += 1
 
 
 @lean
-def visit_texts(
-    attribute, folded, start, length, words, floats, ints, lists, postings, table, attributes, codes, numbers,
-    texts, data, stamps, marks, stamp, found, uncertain, counts,
-):  # fmt: skip
+def visit_texts(attribute, folded, start, length, store, blank, data, stamp):
     """The lists that the fragments of a string lead to, each once."""
     for part in range(3):
-        lengths = attributes[attribute, LENGTHS + folded + part]
+        lengths = store.attributes[attribute, LENGTHS + folded + part]
         size = 1
         while lengths >> size and size <= length:
             if (lengths >> size) & 1:
                 at = start if part != ENDING else start + length - size
                 last = start + length - size if part == MIDDLE else at
                 while at <= last:
-                    number = table_find(table, fragment_key(attribute, folded + part, data, at, size))
-                    if number and marks[number] != stamp:
-                        marks[number] = stamp
-                        scan(
-                            number, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps,
-                            stamp, found, uncertain, counts,
-                        )  # fmt: skip
+                    number = table_find(store.table, fragment_key(attribute, folded + part, data, at, size))
+                    if number and blank.marks[number] != stamp:
+                        blank.marks[number] = stamp
+                        scan(number, store, blank, data, stamp)
                     at += 1
             size += 1
 
 
 @lean_jit
-def match_event(
-    words, floats, ints, lists, postings, table, grids, bounds, attributes, by_constant, hits,
-    event, event_texts, data, codes, numbers, texts, stamps, marks, stamp, found, uncertain, counts,
-):  # fmt: skip
+def match_event(store_handle, blank_handle, event, event_texts, data, stamp):
     """Match one event, given as rows (attribute, code, down, up) and its texts.
 
     ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; ``stamps`` of entries and ``marks`` of lists
     tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``.
     """
+    store, blank = open_store(store_handle), open_blank(blank_handle)
+    codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
     counts[FOUND] = counts[UNCERTAIN] = counts[CANDIDATES] = 0
     size = event.shape[0]
     for i in range(size):
@@ -128,31 +111,19 @@ def match_event(
     for i in range(event_texts.shape[0]):
         for column in range(4):
             texts[event_texts[i, 0], column] = event_texts[i, column + 1]
-    scan(
-        ALWAYS, words, floats, ints, lists, postings, codes, numbers, texts, data, stamps, stamp, found,
-        uncertain, counts,
-    )  # fmt: skip
+    scan(ALWAYS, store, blank, data, stamp)
     for i in range(size):
         attribute, code = np.int64(event[i, 0]), np.int64(event[i, 1])
-        attributes[attribute, PRESENT] += 1
-        visit(
-            attributes[attribute, PRESENCE], words, floats, ints, lists, postings, table, grids, bounds, codes,
-            numbers, texts, data, stamps, stamp, found, uncertain, counts,
-        )  # fmt: skip
+        store.attributes[attribute, PRESENT] += 1
+        visit(store.attributes[attribute, PRESENCE], store, blank, data, stamp)
         if code > 3:
-            hits[code >> 2] += 1
-            visit(
-                by_constant[code >> 2], words, floats, ints, lists, postings, table, grids, bounds, codes,
-                numbers, texts, data, stamps, stamp, found, uncertain, counts,
-            )  # fmt: skip
+            store.hits[code >> 2] += 1
+            visit(store.by_constant[code >> 2], store, blank, data, stamp)
     for i in range(event_texts.shape[0]):
         for folded in range(2):
             start, length = event_texts[i, 1 + folded * 2], event_texts[i, 2 + folded * 2]
             if start >= 0:
-                visit_texts(
-                    event_texts[i, 0], folded * 3, start, length, words, floats, ints, lists, postings, table,
-                    attributes, codes, numbers, texts, data, stamps, marks, stamp, found, uncertain, counts,
-                )  # fmt: skip
+                visit_texts(event_texts[i, 0], folded * 3, start, length, store, blank, data, stamp)
     for i in range(size):
         attribute = np.int64(event[i, 0])
         codes[attribute] = -1

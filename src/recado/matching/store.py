@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from recado.matching import access, upkeep
 from recado.matching.dictionary import Dictionary
-from recado.matching.instructions import EQ, IN, JUMPS, LAST, NE, instruction_words
+from recado.matching.instructions import ACCESS, EQ, IN, JUMPS, LAST, NE, instruction_words
+from recado.matching.layout import StoreArrays
 from recado.matching.postings import (
     CAPACITY,
     GRID,
+    GRID_BOUNDS,
     LIST_COLUMNS,
     LISTS_TOP,
     POSTINGS_TOP,
@@ -28,8 +30,6 @@ from recado.matching.postings import (
 )
 from recado.matching.program import Program
 
-GRID_BOUNDS = 4096
-LEVELS_AT_MOST = GRID_BOUNDS.bit_length() + 1
 LONG_LIST = 256
 
 Array = NDArray[Any]
@@ -47,7 +47,7 @@ def grown(array: Array, rows: int, fill: float | None = None) -> Array:
     return bigger
 
 
-class Store:
+class Store(StoreArrays):
     """All flat arrays of an index. ``arrays`` names those that a snapshot keeps."""
 
     arrays = (
@@ -56,15 +56,16 @@ class Store:
     )  # fmt: skip
 
     def __init__(self, dictionary: Dictionary) -> None:
+        super().__init__()
         self.dictionary = dictionary
-        self.words: Array = np.zeros(1024, np.int64)
+        self.words = np.zeros(1024, np.int64)
         self.words_top = 0
-        self.starts: Array = np.full(64, -1, np.int32)
-        self.attributes: Array = np.zeros((16, access.ATTRIBUTE_COLUMNS), np.int64)
-        self.by_constant: Array = np.zeros(64, np.int32)
-        self.hits: Array = np.zeros(64, np.int64)
-        self.grids: Array = np.zeros((32, 2), np.int32)
-        self.bounds: Array = np.zeros(0, np.float64)
+        self.starts = np.full(64, -1, np.int32)
+        self.attributes = np.zeros((16, access.ATTRIBUTE_COLUMNS), np.int64)
+        self.by_constant = np.zeros(64, np.int32)
+        self.hits = np.zeros(64, np.int64)
+        self.grids = np.zeros((32, 2), np.int32)
+        self.bounds = np.zeros(0, np.float64)
         self.events = 0
         self.entries = 0
         self.optimized_at = 0
@@ -72,24 +73,24 @@ class Store:
         self._free_words: dict[int, list[int]] = {}
         self._free_entries: list[int] = []
         self._entries_top = 0
-        self._scratch: Array = np.zeros(4096, np.int32)
+        self.scratch = np.zeros(4096, np.int32)
         self._clear_lists()
         self.views()
 
     def _clear_lists(self) -> None:
-        self.lists: Array = np.zeros((64, LIST_COLUMNS), np.int32)
+        self.lists = np.zeros((64, LIST_COLUMNS), np.int32)
         self.lists[:, GRID] = -1
-        self.postings: Array = np.zeros((256, 2), np.int32)
-        self.heads: Array = np.full(32, -1, np.int32)
-        self.table: Array = np.zeros((64, 2), np.int64)
-        self.state: Array = np.zeros(4, np.int64)
+        self.postings = np.zeros((256, 2), np.int32)
+        self.heads = np.full(32, -1, np.int32)
+        self.table = np.zeros((64, 2), np.int64)
+        self.state = np.zeros(4, np.int64)
         self.state[LISTS_TOP] = 1  # list 0 is ALWAYS
 
     def views(self) -> None:
         """The words seen as other types; to be renewed whenever the words move."""
-        self.floats: Array = self.words.view(np.float64)
-        self.ints: Array = self.words.view(np.int32)
-        self.bytes_: Array = self.words.view(np.uint8)
+        self.floats = self.words.view(np.float64)
+        self.ints = self.words.view(np.int32)
+        self.bytes_ = self.words.view(np.uint8)
 
     @property
     def capacity(self) -> int:
@@ -111,18 +112,15 @@ class Store:
     def delete(self, entry: int) -> None:
         """Unlink an entry and give its words and constants back."""
         pc = int(self.starts[entry])
-        while not access.unlink(
-            self.words, self.floats, self.ints, self.bytes_, pc, entry, self.attributes, self.by_constant, self.lists,
-            self.postings, self.table, self.state, self.grids, self.bounds, self._scratch,
-        ):  # fmt: skip
-            self._make_room(int(access.room(self.words, pc)))
+        while not access.unlink(self.handle, entry):
+            self._make_room(self._room(pc))
         codes, size = self._codes_of(pc)
         for constant in self.dictionary.release(codes):
             number = self.by_constant[constant]
             self.by_constant[constant] = 0
             self.hits[constant] = 0
             if number:
-                drop_list(self.lists, self.postings, self.heads, self.state, number)
+                drop_list(self.lists, self.postings, self.heads, self.state, int(number))
         self._free_words.setdefault(size, []).append(pc)
         self.starts[entry] = -1
         self._free_entries.append(entry)
@@ -184,24 +182,31 @@ class Store:
     def _make_room(self, lists: int) -> None:
         """Room for so many new lists and table keys."""
         self.lists = grown(self.lists, int(self.state[LISTS_TOP]) + lists, 0)
-        self._scratch = grown(self._scratch, lists)
+        self.scratch = grown(self.scratch, lists)
         used = int(self.state[TABLE_USED]) + lists
         if used * 2 > len(self.table):
             bigger = np.zeros((1 << (used * 2).bit_length(), 2), np.int64)
             table_copy(self.table, bigger, self.state)
             self.table = bigger
 
+    def _room(self, pc: int) -> int:
+        """At most how many lists a program can need, as ``access.room`` says it."""
+        needed = 1
+        while True:
+            word = int(self.words[pc])
+            if word & ACCESS or not word & JUMPS:
+                needed += 2 + 2 * ((word >> 32) & 0xFFFFFFFF if word & 63 == IN else 1)
+            if word & LAST:
+                return needed
+            pc += instruction_words(word)
+
     def _link(self, entry: int, last: int, rechoose: bool) -> None:
         """Link a run of entries, growing what is too small."""
         while True:
-            entry = access.link(
-                self.words, self.floats, self.ints, self.bytes_, self.starts, entry, last, self.attributes, self.hits,
-                self.events, self.by_constant, self.lists, self.postings, self.heads, self.table, self.state,
-                self.grids, self.bounds, self._scratch, rechoose,
-            )  # fmt: skip
+            entry = access.link(self.handle, entry, last, self.events, rechoose)
             if entry == last:
                 return
-            self._make_room(int(access.room(self.words, self.starts[entry])) + len(self.lists) // 4)
+            self._make_room(self._room(int(self.starts[entry])) + len(self.lists) // 4)
             self.postings = grown(self.postings, len(self.postings) + 2 * self._longest_list() + 64)
 
     def _longest_list(self) -> int:
@@ -217,10 +222,7 @@ class Store:
         self._clear_links()
         self._link(0, self._entries_top, rechoose=True)
         votes = np.zeros((len(self.lists), 2), np.int32)
-        upkeep.vote(
-            self.words, self.floats, self.starts[: self._entries_top], self.attributes, self.by_constant, self.lists,
-            self.grids, self.bounds, LONG_LIST, votes,
-        )  # fmt: skip
+        upkeep.vote(self.handle, self._entries_top, LONG_LIST, votes)
         if votes[:, 1].any():
             self._split(votes)
         self._pack()
@@ -230,9 +232,8 @@ class Store:
     def _pack(self) -> None:
         """Lay the programs out in the order of the lists, without gaps."""
         packed = np.zeros(len(self.words), np.int64)
-        starts = self.starts[: self._entries_top]
-        top = int(self.state[LISTS_TOP])
-        self.words_top = int(upkeep.pack(self.words, starts, self.lists, self.postings, top, packed))
+        moved = np.zeros(self._entries_top, np.bool_)
+        self.words_top = int(upkeep.pack(self.handle, self._entries_top, moved, packed))
         self.words = packed
         self._free_words = {}
         self.views()
@@ -276,14 +277,13 @@ class Store:
 
     def _order_bounds(self) -> None:
         """New grids: the quantiles of all bounds that filters ask for."""
-        starts = self.starts[: self._entries_top]
         counts = np.zeros(len(self.grids), np.int64)
-        upkeep.count_bounds(self.words, starts, counts)
+        upkeep.count_bounds(self.handle, self._entries_top, counts)
         steps = np.maximum(1, counts // (4 * GRID_BOUNDS))
         offsets = np.concatenate(([0], np.cumsum(np.minimum(counts, 4 * GRID_BOUNDS + 2))))
         sample = np.zeros(offsets[-1], np.float64)
         seen, filled = np.zeros_like(counts), np.zeros_like(counts)
-        upkeep.sample_bounds(self.words, self.floats, starts, steps, seen, filled, offsets, sample)
+        upkeep.sample_bounds(self.handle, self._entries_top, steps, seen, filled, offsets, sample)
         parts: list[Array] = []
         top = 0
         for grid in range(len(self.grids)):

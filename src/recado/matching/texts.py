@@ -56,7 +56,7 @@ def same_text(data, at, words, pattern, size):
 @lean
 def compare_text(data, at, length, words, pattern, size):
     """Negative, zero or positive: the order of two strings, which for UTF-8 is the order of their code points."""
-    common = min(length, size)
+    common = min(size, length)
     for k in range((common + 7) >> 3):
         left, right = word_at(data, at + 8 * k), np.uint64(words[pattern + k])
         other = (left ^ right) & first_bytes(min(8, common - 8 * k))
@@ -71,7 +71,7 @@ def contains(data, at, length, words, pattern, size):
     """Does the string contain the pattern? Looks for its first eight bytes, then at the rest."""
     if size == 0:
         return True
-    mask = first_bytes(min(size, 8))
+    mask = first_bytes(min(8, size))
     beginning = np.uint64(words[pattern])
     for i in range(at, at + length - size + 1):
         if (word_at(data, i) ^ beginning) & mask == ZERO and same_text(data, i, words, pattern, size):
@@ -91,8 +91,11 @@ def literal_run(words, pattern, at, size):
     if shift != ZERO and first + 1 < pattern + ((size + 7) >> 3):
         word |= np.uint64(words[first + 1]) << (np.uint64(64) - shift)
     wild = ((word & ~HIGHEST_BITS) + TWOS) & word & HIGHEST_BITS
-    count = min(size - at, 8)
-    return word, count if wild == ZERO else min(count, bytes_below(wild & (~wild + ONE)))
+    count = min(8, size - at)
+    if wild != ZERO:
+        literal = bytes_below(wild & (~wild + ONE))
+        count = min(count, literal)
+    return word, count
 
 
 @lean

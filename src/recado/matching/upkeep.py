@@ -17,22 +17,25 @@ from recado.matching.instructions import (
     NUM,
     TIME,
 )
-from recado.matching.jit import inner, jit
+from recado.matching.jit import lean, lean_jit
 from recado.matching.kernel import instruction_words
-from recado.matching.postings import GRID, LENGTH, START, rank_of
+from recado.matching.layout import open_store
+from recado.matching.postings import GRID, LENGTH, LISTS_TOP, START, rank_of
 
 
-@jit
-def vote(words, floats, starts, attributes, by_constant, lists, grids, bounds, least, votes):
+@lean_jit
+def vote(store_handle, entries, least, votes):
     """Give each long list the grid that most of its entries' narrowest ranges are on (a majority vote)."""
-    for entry in range(starts.shape[0]):
-        pc = starts[entry]
+    store = open_store(store_handle)
+    words, lists = store.words, store.lists
+    for entry in range(entries):
+        pc = store.starts[entry]
         if pc < 0 or words[pc] & JUMPS or not words[pc] & ACCESS:
             continue
-        number = _own_list(words, pc, attributes, by_constant)
+        number = _own_list(store, pc)
         if number == 0 or lists[number, LENGTH] < least:
             continue
-        grid = _narrowest(words, floats, pc, grids, bounds)
+        grid = _narrowest(store, pc)
         if grid < 0:
             continue
         if votes[number, 1] == 0:
@@ -43,27 +46,28 @@ def vote(words, floats, starts, attributes, by_constant, lists, grids, bounds, l
             lists[number, GRID] = votes[number, 0]
 
 
-@inner
-def _own_list(words, pc, attributes, by_constant):
+@lean
+def _own_list(store, pc):
     """The list that a conjunction hangs in; 0 for text and for sets, which are not split."""
-    word = words[pc]
+    word = store.words[pc]
     op = word & 63
     if op == EQ:
-        return by_constant[((word >> 32) & 0xFFFFFFFF) >> 2]
+        return store.by_constant[((word >> 32) & 0xFFFFFFFF) >> 2]
     if op == NUM or op == TIME or op == EXISTS:
-        return attributes[(word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK, PRESENCE]
+        return store.attributes[(word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK, PRESENCE]
     return 0
 
 
-@inner
-def _narrowest(words, floats, pc, grids, bounds):
+@lean
+def _narrowest(store, pc):
+    floats, bounds = store.floats, store.bounds
     best, best_width = -1, np.int64(1) << 40
     while True:
-        word = words[pc]
+        word = store.words[pc]
         op = word & 63
         if (op == NUM or op == TIME) and not word & NEGATED:
             grid = ((word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK) * 2 + op - NUM
-            start, count = grids[grid]
+            start, count = store.grids[grid, 0], store.grids[grid, 1]
             width = rank_of(bounds, start, count, floats[pc + 2]) - rank_of(bounds, start, count, floats[pc + 1])
             if count > 0 and width < best_width:
                 best, best_width = grid, width
@@ -72,11 +76,13 @@ def _narrowest(words, floats, pc, grids, bounds):
         pc += instruction_words(word)
 
 
-@jit
-def count_bounds(words, starts, counts):
+@lean_jit
+def count_bounds(store_handle, entries, counts):
     """How many finite bounds there are for each grid, at most."""
-    for entry in range(starts.shape[0]):
-        pc = starts[entry]
+    store = open_store(store_handle)
+    words = store.words
+    for entry in range(entries):
+        pc = store.starts[entry]
         if pc < 0:
             continue
         while True:
@@ -89,11 +95,13 @@ def count_bounds(words, starts, counts):
             pc += instruction_words(word)
 
 
-@jit
-def sample_bounds(words, floats, starts, steps, seen, filled, offsets, sample):
+@lean_jit
+def sample_bounds(store_handle, entries, steps, seen, filled, offsets, sample):
     """Every ``steps``-th bound of each grid into its part of ``sample``."""
-    for entry in range(starts.shape[0]):
-        pc = starts[entry]
+    store = open_store(store_handle)
+    words, floats = store.words, store.floats
+    for entry in range(entries):
+        pc = store.starts[entry]
         if pc < 0:
             continue
         while True:
@@ -102,7 +110,8 @@ def sample_bounds(words, floats, starts, steps, seen, filled, offsets, sample):
             if op == NUM or op == TIME:
                 grid = ((word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK) * 2 + op - NUM
                 payload = pc + 1 + ((word >> 8) & 1)
-                for bound in (floats[payload], floats[payload + 1]):
+                for at in range(payload, payload + 2):
+                    bound = floats[at]
                     if np.isfinite(bound):
                         if seen[grid] % steps[grid] == 0 and filled[grid] < offsets[grid + 1] - offsets[grid]:
                             sample[offsets[grid] + filled[grid]] = bound
@@ -113,14 +122,16 @@ def sample_bounds(words, floats, starts, steps, seen, filled, offsets, sample):
             pc += instruction_words(word)
 
 
-@jit
-def pack(words, starts, lists, postings, lists_top, packed):
+@lean_jit
+def pack(store_handle, entries, moved, packed):
     """Copy all programs into ``packed`` in the order in which lists are read, so that a list reads memory forward.
 
-    Returns how many words were used; programs that hang nowhere come last.
+    Returns how many words were used; programs that hang nowhere come last. ``moved`` is False for every entry.
     """
+    store = open_store(store_handle)
+    words, starts, lists, postings = store.words, store.starts, store.lists, store.postings
+    lists_top = store.state[LISTS_TOP]
     top = 0
-    moved = np.zeros(starts.shape[0], np.bool_)
     for number in range(lists_top):
         for at in range(lists[number, START], lists[number, START] + lists[number, LENGTH]):
             entry = postings[at, 1]
@@ -129,7 +140,7 @@ def pack(words, starts, lists, postings, lists_top, packed):
             if not moved[entry]:
                 moved[entry] = True
                 top = _copy_program(words, starts, entry, packed, top)
-    for entry in range(starts.shape[0]):
+    for entry in range(entries):
         if starts[entry] >= 0 and not moved[entry]:
             top = _copy_program(words, starts, entry, packed, top)
     for number in range(lists_top):
@@ -139,7 +150,7 @@ def pack(words, starts, lists, postings, lists_top, packed):
     return top
 
 
-@inner
+@lean
 def _copy_program(words, starts, entry, packed, top):
     at = starts[entry]
     starts[entry] = top

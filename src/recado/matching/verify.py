@@ -1,7 +1,7 @@
 """Verification of programs on events that lie in columns, one event or a few at a time, in machine code.
 
-``rows`` maps an attribute to its rows in the column matrices: code, number, instant, text, casefolded text; row 0 of
-every matrix is blank.
+``rows`` of a batch maps an attribute to its rows in the column matrices: code, number, instant, text, casefolded text;
+row 0 of every matrix is blank.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from recado.matching.instructions import (
     STR_LT,
     TIME,
 )
-from recado.matching.jit import inlined
+from recado.matching.jit import inlined, lean
 from recado.matching.kernel import (
     code_test,
     in_set,
@@ -36,38 +36,40 @@ ROW_COLUMNS = 5
 
 
 @inlined
-def test_at(words, floats, ints, pc, word, rows, codes, downs, ups, starts, lengths, data, event):
+def test_at(store, pc, word, batch, event):
     """The truth of one instruction on one event of the batch, before its negation."""
     op = word & 63
     attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
     argument = (word >> 32) & 0xFFFFFFFF
     payload = pc + 1 + ((word >> 8) & 1)
     if op == NUM or op == TIME:
-        row = rows[attribute, NUMBER + op - NUM]
-        down, up = downs[row, event], ups[row, event]
-        return HOLDS if range_test(word, floats[payload], floats[payload + 1], down, up) else FAILS
+        row = batch.rows[attribute, NUMBER + op - NUM]
+        down, up = batch.downs[row, event], batch.ups[row, event]
+        return HOLDS if range_test(word, store.floats[payload], store.floats[payload + 1], down, up) else FAILS
     if op >= PREFIX and op <= STR_LT:
         folded = op >= PREFIX + FOLDED and op < STR_GE
-        row = rows[attribute, FOLDED_TEXT if folded else TEXT]
+        row = batch.rows[attribute, FOLDED_TEXT if folded else TEXT]
         plain = op - FOLDED if folded else op
-        return text_test(plain, starts[row, event], lengths[row, event], data, words, payload, argument)
-    code = codes[rows[attribute, CODE], event]
+        return text_test(
+            plain, batch.starts[row, event], batch.lengths[row, event], batch.data, store.words, payload, argument
+        )
+    code = batch.codes[batch.rows[attribute, CODE], event]
     if op == IN:
-        return HOLDS if in_set(ints, payload * 2, argument, code) else FAILS
+        return HOLDS if in_set(store.ints, payload * 2, argument, code) else FAILS
     if op == OPAQUE:
         return FAILS if argument and code == -1 else UNSURE
     return HOLDS if code_test(op, code, argument) else FAILS
 
 
 @inlined
-def verify_at(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, event):
+def verify_at(store, pc, batch, event):
     """Run a program with jumps on one event: FAILS, HOLDS or UNSURE."""
     while True:
-        word = words[pc]
-        result = test_at(words, floats, ints, pc, word, rows, codes, downs, ups, starts, lengths, data, event)
+        word = store.words[pc]
+        result = test_at(store, pc, word, batch, event)
         if result == UNSURE:
             return UNSURE
-        jumps = words[pc + 1]
+        jumps = store.words[pc + 1]
         jump = jumps & 0xFFFFFFFF if result ^ ((word >> 6) & 1) else (jumps >> 32) & 0xFFFFFFFF
         if jump == 0:
             return HOLDS
@@ -77,59 +79,67 @@ def verify_at(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths,
 
 
 @inlined
-def narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, data, work, size):
+def narrow(store, pc, batch, work, size):
     """Keep of the first ``size`` events in ``work`` those that pass a conjunction.
 
     Returns how many are left; negative if the evaluator must look at them too.
     """
     unsure = False
     while size:
-        word = words[pc]
+        word = store.words[pc]
         op = word & 63
         attribute = (word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK
         argument = (word >> 32) & 0xFFFFFFFF
         negated = (word >> 6) & 1
         kept = 0
         if op == NUM or op == TIME:
-            row = rows[attribute, NUMBER + op - NUM]
-            low, high = floats[pc + 1], floats[pc + 2]
+            row = batch.rows[attribute, NUMBER + op - NUM]
+            low, high = store.floats[pc + 1], store.floats[pc + 2]
             for i in range(size):
                 event = work[i]
                 work[kept] = event
-                kept += range_test(word, low, high, downs[row, event], ups[row, event]) ^ negated
+                kept += range_test(word, low, high, batch.downs[row, event], batch.ups[row, event]) ^ negated
         elif op == EQ:
-            row = rows[attribute, CODE]
+            row = batch.rows[attribute, CODE]
             for i in range(size):
                 event = work[i]
                 work[kept] = event
-                kept += (codes[row, event] == argument) ^ negated
+                kept += (batch.codes[row, event] == argument) ^ negated
         elif op == IN:
-            row = rows[attribute, CODE]
+            row = batch.rows[attribute, CODE]
             for i in range(size):
                 event = work[i]
                 work[kept] = event
-                kept += in_set(ints, (pc + 1) * 2, argument, codes[row, event]) ^ negated
+                kept += in_set(store.ints, (pc + 1) * 2, argument, batch.codes[row, event]) ^ negated
         elif op == NE or op == EXISTS:
-            row = rows[attribute, CODE]
+            row = batch.rows[attribute, CODE]
             for i in range(size):
                 event = work[i]
                 work[kept] = event
-                kept += code_test(op, codes[row, event], argument) ^ negated
+                kept += code_test(op, batch.codes[row, event], argument) ^ negated
         elif op >= PREFIX and op <= STR_LT:
             folded = op >= PREFIX + FOLDED and op < STR_GE
-            row = rows[attribute, FOLDED_TEXT if folded else TEXT]
+            row = batch.rows[attribute, FOLDED_TEXT if folded else TEXT]
             plain = op - FOLDED if folded else op
             for i in range(size):
                 event = work[i]
-                result = text_test(plain, starts[row, event], lengths[row, event], data, words, pc + 1, argument)
+                result = text_test(
+                    plain,
+                    batch.starts[row, event],
+                    batch.lengths[row, event],
+                    batch.data,
+                    store.words,
+                    pc + 1,
+                    argument,
+                )
                 unsure |= result == UNSURE
                 work[kept] = event
                 kept += result == UNSURE or (result ^ negated) == HOLDS
         else:  # OPAQUE, or NEVER
-            row = rows[attribute, CODE]
+            row = batch.rows[attribute, CODE]
             for i in range(size):
                 event = work[i]
-                doubtful = op == OPAQUE and (argument == 0 or codes[row, event] != -1)
+                doubtful = op == OPAQUE and (argument == 0 or batch.codes[row, event] != -1)
                 unsure |= doubtful
                 work[kept] = event
                 kept += doubtful or negated
@@ -138,3 +148,7 @@ def narrow(words, floats, ints, pc, rows, codes, downs, ups, starts, lengths, da
             break
         pc += instruction_words(word)
     return -size if unsure else size
+
+
+# As calls: ``inlined`` pays where lists are short and few events are left, and takes longer to compile.
+narrow_called, verify_at_called = lean(narrow.py_func), lean(verify_at.py_func)  # type: ignore[attr-defined]
