@@ -25,7 +25,7 @@ class Data:
         self.subscriptions = subscriptions(rng, many_subscriptions)
         self.events = events(rng, many_events, mixed=mixed)
         if not mixed:
-            self.events += events(rng, many_events, mixed=False, arrays=False)
+            self.events += events(rng, many_events, mixed=False, arrays=False, first=many_events)
         self.right = expected(self.subscriptions, self.events)
 
     def compare(self, name: str) -> None:

@@ -305,7 +305,7 @@ def attributes_of(rng: random.Random, arrays: bool, mixed: bool) -> dict[str, Va
     return {name: value for name, value in one.items() if value is not None and rng.random() < 0.8}
 
 
-def events(rng: random.Random, count: int, *, arrays: bool = True, mixed: bool = True) -> list[Event]:
+def events(rng: random.Random, count: int, *, arrays: bool = True, mixed: bool = True, first: int = 0) -> list[Event]:
     return [
         Event(
             f"e{number}",
@@ -314,5 +314,5 @@ def events(rng: random.Random, count: int, *, arrays: bool = True, mixed: bool =
             instant(rng, 2000) if rng.random() < 0.9 else None,
             attributes_of(rng, arrays, mixed),
         )
-        for number in range(count)
+        for number in range(first, first + count)
     ]
