@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from matching.exact.generator import BOOLEANS, INSTANTS, NUMBERS, RARE, STRINGS, some_filter
+from matching.exact.generator import BOOLEANS, INSTANTS, NUMBERS, RARE, STRINGS, events, some_filter
 from matching.exact.vectors import Truths
 from recado.matching import snapshot
 from recado.matching.batch import Pairs, match_batch, match_events
@@ -58,20 +58,28 @@ def together(subscriptions: Sequence[Subscription]) -> Index:
 
 
 def with_changes(subscriptions: Sequence[Subscription], seed: int = 5) -> Index:
-    """Other subscriptions come and go, every id has another filter at first, and the index is optimised in between."""
+    """Other subscriptions come and go, every id has another filter at first; in between events are matched in all forms
+    and the index is optimised.
+    """
     rng = random.Random(seed)
     index = Index()
+    some = events(rng, 20, mixed=False, arrays=False)
+    batch = to_arrow(some)
     size = len(subscriptions)
     others = [Subscription(f"other-{at}", some_filter(rng)) for at in range(size // 2)]
     index.add_many([*others[: size // 4], *(Subscription(s.id, some_filter(rng)) for s in subscriptions[: size // 2])])
     steps: list[tuple[str, Any]] = [("add", other) for other in others[size // 4 :]]
     steps += [("add", subscription) for subscription in subscriptions]
     rng.shuffle(steps)
-    steps[size // 2 : size // 2] = [("optimize", None)]
+    for at in (size // 2, size // 4):
+        steps[at:at] = [("optimize", None)]
     waiting = [other.id for other in others[: size // 4]]
     for verb, subscription in steps:
         if verb == "optimize":
             index.store.optimize()
+            match_batch(index, batch)
+            match_events(index, some)
+            index.match(some[0])
             continue
         index.add(subscription)
         if subscription.id.startswith("other-"):
@@ -114,27 +122,27 @@ def saved(subscriptions: Sequence[Subscription]) -> Index:
 # -- matching
 
 
-def single(index: Index, events: Sequence[Event]) -> Truths | Iterator[tuple[int, Any]]:
-    return ((at, index.match(event)) for at, event in enumerate(events))
+def single(index: Index, them: Sequence[Event]) -> Truths | Iterator[tuple[int, Any]]:
+    return ((at, index.match(event)) for at, event in enumerate(them))
 
 
-def in_batches(size: int, index: Index, events: Sequence[Event]) -> Iterator[tuple[int, Any]]:
-    for first in range(0, len(events), size):
-        yield first, _of_pairs(index, match_events(index, list(events[first : first + size])))
+def in_batches(size: int, index: Index, them: Sequence[Event]) -> Iterator[tuple[int, Any]]:
+    for first in range(0, len(them), size):
+        yield first, _of_pairs(index, match_events(index, list(them[first : first + size])))
 
 
-def from_arrow(size: int, index: Index, events: Sequence[Event]) -> Iterator[tuple[int, Any]]:
+def from_arrow(size: int, index: Index, them: Sequence[Event]) -> Iterator[tuple[int, Any]]:
     """Typed columns; events must have none of the generator's mixed names."""
-    batch = to_arrow(events)
-    for first in range(0, len(events), size):
+    batch = to_arrow(them)
+    for first in range(0, len(them), size):
         yield first, _of_pairs(index, match_batch(index, batch.slice(first, size)))
 
 
-def from_json(size: int, index: Index, events: Sequence[Event]) -> Iterator[tuple[int, Any]]:
+def from_json(size: int, index: Index, them: Sequence[Event]) -> Iterator[tuple[int, Any]]:
     """Flat, nested and CloudEvents by turns, in one column of text."""
-    texts = [to_json(event, at) for at, event in enumerate(events)]
+    texts = [to_json(event, at) for at, event in enumerate(them)]
     batch = pa.RecordBatch.from_pydict({"event": texts})
-    for first in range(0, len(events), size):
+    for first in range(0, len(them), size):
         yield first, _of_pairs(index, match_batch(index, batch.slice(first, size), json_column="event"))
 
 
@@ -142,15 +150,15 @@ def _of_pairs(index: Index, pairs: Pairs) -> tuple[pa.Array, Any]:
     return pairs.ids(index), pairs.events
 
 
-def run(build: Build, match: Any, subscriptions: Sequence[Subscription], events: Sequence[Event]) -> Truths:
-    return fill(subscriptions, events, match(build(subscriptions), events))
+def run(build: Build, match: Any, subscriptions: Sequence[Subscription], them: Sequence[Event]) -> Truths:
+    return fill(subscriptions, them, match(build(subscriptions), them))
 
 
-def fill(subscriptions: Sequence[Subscription], events: Sequence[Event], parts: Any) -> Truths:
+def fill(subscriptions: Sequence[Subscription], them: Sequence[Event], parts: Any) -> Truths:
     """What was found as a matrix; ``parts`` have the number of an event and its ids, or of a first event and pairs."""
     numbers = {subscription.id: row for row, subscription in enumerate(subscriptions)}
     ids = pa.array(list(numbers), pa.large_string())
-    found = np.zeros((len(subscriptions), len(events)), np.bool_)
+    found = np.zeros((len(subscriptions), len(them)), np.bool_)
     count = 0
     for first, part in parts:
         if isinstance(part, list):
@@ -166,15 +174,22 @@ def fill(subscriptions: Sequence[Subscription], events: Sequence[Event], parts: 
     return found
 
 
-def by_meaning(size: int, subscriptions: Sequence[Subscription], events: Sequence[Event]) -> Truths:
-    """Through the matcher that also knows semantic subscriptions, with none of them semantic."""
+OWN_NAMES = {"measure": "levenshtein", "threshold": 0.95, "values": "string"}
+"""Semantic settings by which a name means itself and nothing else, so results are those of exact subscriptions."""
+
+
+def by_meaning(
+    semantic: dict[str, Any] | None, size: int, subscriptions: Sequence[Subscription], them: Sequence[Event]
+) -> Truths:
+    """Through the matcher that also knows semantic subscriptions."""
     matcher = SemanticMatcher()
-    matcher.add_many(subscriptions)
+    matcher.add_many([msgspec.structs.replace(subscription, semantic=semantic) for subscription in subscriptions])
+    assert matcher.semantic == (0 if semantic is None else len(subscriptions))
     parts: list[tuple[int, Any]] = []
-    for first in range(0, len(events), size):
-        found = matcher.match_many(events[first : first + size])
+    for first in range(0, len(them), size):
+        found = matcher.match_many(them[first : first + size])
         parts += [(first + at, ids) for at, ids in enumerate(found)]
-    return fill(subscriptions, events, parts)
+    return fill(subscriptions, them, parts)
 
 
 WAYS: dict[str, Way] = {
@@ -193,8 +208,10 @@ WAYS: dict[str, Way] = {
     "saved, batches of 1,000": partial(run, saved, partial(in_batches, 1_000)),
     "JSON, batches of 64": partial(run, together, partial(from_json, 64)),
     "JSON, batches of 1,000": partial(run, with_changes, partial(from_json, 1_000)),
-    "semantic matcher, single": partial(by_meaning, 1),
-    "semantic matcher, batches of 1,000": partial(by_meaning, 1_000),
+    "semantic matcher, single": partial(by_meaning, None, 1),
+    "semantic matcher, batches of 1,000": partial(by_meaning, None, 1_000),
+    "semantic subscriptions, single": partial(by_meaning, OWN_NAMES, 1),
+    "semantic subscriptions, batches of 1,000": partial(by_meaning, OWN_NAMES, 1_000),
 }
 TYPED: dict[str, Way] = {
     **{f"Arrow, batches of {size:,}": partial(run, together, partial(from_arrow, size)) for size in SIZES},
@@ -242,12 +259,12 @@ _KINDS: dict[str, pa.DataType] = {
 }  # fmt: skip
 
 
-def to_arrow(events: Sequence[Event]) -> pa.RecordBatch:
+def to_arrow(them: Sequence[Event]) -> pa.RecordBatch:
     """One column an attribute, those below ``deep`` in a struct; lists only if some event has one."""
     names = [name for name in _KINDS if name not in ("id", "type", "source", "time")]
-    columns: dict[str, Any] = {name: [_plain(event.attributes.get(name)) for event in events] for name in names}
-    columns |= {"id": [e.id for e in events], "type": [e.type for e in events], "source": [e.source for e in events]}
-    columns["time"] = [e.time for e in events]
+    columns: dict[str, Any] = {name: [_plain(event.attributes.get(name)) for event in them] for name in names}
+    columns |= {"id": [e.id for e in them], "type": [e.type for e in them], "source": [e.source for e in them]}
+    columns["time"] = [e.time for e in them]
     arrays = {
         name: pa.array(column, _KINDS[name])
         for name, column in columns.items()
