@@ -1,4 +1,4 @@
-"""Matching on Spark is exact at size: the filters and events of ``matching.exact``, in every form that rows may have."""
+"""Matching on Spark is exact at size: the filters and events of ``matching.exact``, in every form of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service is exact at size: what its subscribers are sent is what the evaluator says, before and after a restart."""
+"""The service is exact at size: what its subscribers are sent is what the evaluator says, also after a restart."""
 
 from __future__ import annotations
 

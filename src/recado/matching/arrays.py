@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import addressof, c_char
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from llvmlite import ir
@@ -31,7 +32,10 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
+from recado.matching.jit import PLAIN
+
 Array = NDArray[Any]
+_PLAIN: WeakValueDictionary[int, Arrays] = WeakValueDictionary()  # where kernels are plain Python: whose a handle is
 COLUMNS = 3  # of a handle: address, length, width
 
 
@@ -76,6 +80,8 @@ class Arrays:
 
     def __init__(self) -> None:
         self.handle: Array = np.zeros((self.field_count, COLUMNS), np.int64)
+        if PLAIN:
+            _PLAIN[id(self.handle)] = self
 
 
 class ArraysType(types.Type):
@@ -134,6 +140,8 @@ def _field(context: Any, builder: Any, kind: ArraysType, handle: Any, name: str)
 
 def opener(owner: type[Arrays]) -> Callable[[Any], Any]:
     """The function that turns, inside a kernel, the handle of such an object into the object."""
+    if PLAIN:
+        return lambda handle: _PLAIN[id(handle)]
     kind = ArraysType(owner)
 
     @intrinsic

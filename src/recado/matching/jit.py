@@ -23,6 +23,9 @@ from numba.core import config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PLAIN = bool(config.DISABLE_JIT)
+"""With NUMBA_DISABLE_JIT=1 in the environment kernels run as plain Python, a thousand times slower: for debuggers, and
+for tests that put faults into them."""
 VERSIONS_KEPT = 4
 DAY = 86_400.0
 """Of the folders of compiled kernels the four used last stay, and all that were used within a day of the last use."""
@@ -83,6 +86,12 @@ def inlined(function: F) -> F:
     return _inner(function, _nrt=False, forceinline=True)
 
 
+def source_of(compiled: F) -> F:
+    """The function as it was written, to compile it once more."""
+    function: F = getattr(compiled, "py_func", compiled)
+    return function
+
+
 def _compiled(function: F, **options: bool) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
@@ -95,6 +104,8 @@ def _compiled(function: F, **options: bool) -> F:
 
 def _inner(function: F, **options: bool) -> F:
     """Compile once for all kinds of integers: callers widen them. Nothing is made for calls from Python."""
+    if PLAIN:
+        return function
     compiled: Any = _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
     resolve = compiled.get_call_template
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+
+from recado.matching.jit import PLAIN
 
 PADDING = 8
 
@@ -35,6 +38,18 @@ def put_word(_context: Any, data: Any, position: Any, word: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(data, types.int64, types.uint64), generate
+
+
+def _plain_word_at(data: Any, position: int) -> Any:
+    return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
+
+
+def _plain_put_word(data: Any, position: int, word: Any) -> None:
+    data[position : position + 8] = np.frombuffer(int(word).to_bytes(8, "little"), np.uint8)
+
+
+if PLAIN:
+    word_at, put_word = _plain_word_at, _plain_put_word
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

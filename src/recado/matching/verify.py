@@ -22,7 +22,7 @@ from recado.matching.instructions import (
     STR_LT,
     TIME,
 )
-from recado.matching.jit import inlined, lean
+from recado.matching.jit import inlined, lean, source_of
 from recado.matching.kernel import (
     code_test,
     in_set,
@@ -151,4 +151,4 @@ def narrow(store, pc, batch, work, size):
 
 
 # As calls: ``inlined`` pays where lists are short and few events are left, and takes longer to compile.
-narrow_called, verify_at_called = lean(narrow.py_func), lean(verify_at.py_func)  # type: ignore[attr-defined]
+narrow_called, verify_at_called = lean(source_of(narrow)), lean(source_of(verify_at))

@@ -182,7 +182,9 @@ def string_predicate(rng: random.Random, name: str) -> Filter:
         op = rng.choice(["prefix", "suffix", "contains"])
         return Text(name, op, piece.swapcase() if fold else piece, fold)  # type: ignore[arg-type]
     if kind == 8:
-        pattern = rng.choice([f"*{value[1:]}", f"{value[:2]}*", f"?{value[1:]}", "*o*", "*", "??*", f"{value}?", ""])
+        pattern = rng.choice(
+            [f"*{value[1:]}", f"{value[:2]}*", f"?{value[1:]}", "?" * len(value), "*o*", "*", "??*", f"{value}?", ""]
+        )
         fold = rng.random() < 0.3
         return Text(name, "like", pattern.upper() if fold else pattern, fold)
     if kind == 9 and rng.random() < OPAQUE:

@@ -252,8 +252,9 @@ def nested(members: dict[str, Any]) -> dict[str, Any]:
 _INSTANT = pa.timestamp("us", "UTC")
 _KINDS: dict[str, pa.DataType] = {
     **dict.fromkeys(NUMBERS, pa.int64()), **dict.fromkeys(RARE, pa.int16()), **dict.fromkeys(STRINGS, pa.string()),
-    **dict.fromkeys(BOOLEANS, pa.bool_()), **dict.fromkeys(INSTANTS, _INSTANT), "price": pa.float64(), "ratio": pa.float64(),
-    "m0": pa.int32(), "m1": pa.uint16(), "city": pa.large_string(), "code": pa.dictionary(pa.int32(), pa.string()),
+    **dict.fromkeys(BOOLEANS, pa.bool_()), **dict.fromkeys(INSTANTS, _INSTANT), "price": pa.float64(),
+    "ratio": pa.float64(), "m0": pa.int32(), "m1": pa.uint16(), "city": pa.large_string(),
+    "code": pa.dictionary(pa.int32(), pa.string()),
     "tags": pa.list_(pa.string()), "levels": pa.list_(pa.float64()), "items.sku": pa.large_list(pa.string()),
     "items.price": pa.list_(pa.float64()),
 }  # fmt: skip
