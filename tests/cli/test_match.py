@@ -4,6 +4,7 @@ from importlib.resources import files
 
 import pytest
 
+from recado.cli import engines
 from recado.cli import match as match_module
 from recado.model.limits import LIMITS, Limits
 
@@ -187,6 +188,41 @@ def test_one_line_that_could_be_read_is_enough(recado, write):
     run = recado("match", write("s", "{", CHEAP), write("e", TICK, "{"), "--engine", "naive")
     assert run.code == 0
     assert pairs(run) == [("e-1", "cheap")]
+
+
+@pytest.mark.parametrize("engine", ["naive", "index", "batch"])
+def test_verify_compares_every_pair(recado, write, engine):
+    events = [f'{{"id": "e-{n}", "Price": {n}, "Stock": "PETR4"}}' for n in range(40)]
+    run = recado("match", write("s", CHEAP, PETR), write("e", *events), "--engine", engine, "--verify", "--quiet")
+    assert run.code == 0
+    assert len(run.records) == 25
+    assert run.err == "80 pairs compared: the engine and the plain evaluator agree\n"
+
+
+@pytest.mark.parametrize("engine", ["index", "batch"])
+def test_verify_tells_of_an_index_that_loses_and_adds_matches(recado, write, engine, monkeypatch):
+    def spoilt(match):
+        def changed(self, *given):
+            for event, ids in match(self, *given):
+                yield event, [id for id in ids if id != "cheap"] + (["ghost"] if event == "e-2" else [])
+
+        return changed
+
+    for kind in (engines._Index, engines._Batch):
+        monkeypatch.setattr(kind, "match", spoilt(kind.match))
+    events = ['{"id": "e-1", "Price": 1}', '{"id": "e-2", "Price": 99}']
+    run = recado("match", write("s", CHEAP), write("e", *events), "--engine", engine, "--verify", "--quiet")
+    assert run.code == 1
+    assert pairs(run) == [("e-1", "cheap")]
+    lost, added, verdict = run.err.splitlines()
+    assert lost == (
+        "event 'e-1' and subscription 'cheap': the index misses it; filter: Price < 25; "
+        'event: {"id":"e-1","Price":1}'
+    )
+    assert added.startswith("event 'e-2' and subscription 'ghost': the index matches it, the plain evaluator does not")
+    assert (
+        verdict == "2 pairs compared: the engine and the plain evaluator differ on 2 pairs; the plain answers were used"
+    )
 
 
 def test_quiet_says_nothing(recado, write):

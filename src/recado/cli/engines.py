@@ -6,10 +6,12 @@ matcher, the naive one through the plain oracle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
+from recado.matching.canary import Disagreement
 from recado.model.event import Event
+from recado.model.filter import FALSE, Filter
 from recado.model.subscription import Subscription
 from recado.semantics.knowledge import Knowledge
 from recado.semantics.match import semantic_match
@@ -31,6 +33,39 @@ class Engine(Protocol):
     def __len__(self) -> int: ...
 
 
+class Verified:
+    """An engine whose every answer is compared with the plain evaluator's, which is the one that counts."""
+
+    def __init__(self, engine: Engine, knowledge: Knowledge, told: Callable[[Disagreement], None]) -> None:
+        self._engine, self._told = engine, told
+        self._plain = _Naive(knowledge)
+        self.pairs = self.disagreements = 0
+
+    def __len__(self) -> int:
+        return len(self._engine)
+
+    def check(self, subscription: Subscription) -> None:
+        self._engine.check(subscription)
+
+    def load(self, subscriptions: Iterable[Subscription]) -> None:
+        held = list(subscriptions)
+        self._plain.load(held)
+        self._engine.load(held)
+
+    def match(self, events: Sequence[Event]) -> Matched:
+        found, expected = self._engine.match(events), self._plain.match(events)
+        for event, (id, ids), (_, right) in zip(events, found, expected, strict=True):
+            self.pairs += len(self._plain)
+            if ids != right:
+                self._tell(event, set(ids), set(right))
+            yield id, right
+
+    def _tell(self, event: Event, ids: set[str], right: set[str]) -> None:
+        for id in sorted(ids ^ right):
+            self.disagreements += 1
+            self._told(Disagreement(event, id, self._plain.filter(id), id in ids))
+
+
 def make_engine(name: EngineName, knowledge: Knowledge | None = None) -> Engine:
     """The engine of that name, empty."""
     known = knowledge or Knowledge()
@@ -47,6 +82,10 @@ class _Naive:
 
     def __len__(self) -> int:
         return len(self._subscriptions)
+
+    def filter(self, id: str) -> Filter:
+        """Of a subscription, with its type; none matches if the engine found what is not there."""
+        return self._subscriptions[id].whole_filter() if id in self._subscriptions else FALSE
 
     def check(self, subscription: Subscription) -> None:
         settings = read_settings(subscription.semantic, self._default)

@@ -17,7 +17,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from recado.cli.engines import Engine, EngineName, make_engine
+from recado.cli.engines import Engine, EngineName, Verified, make_engine
 from recado.cli.inputs import Problems, display_name, event_records, lines, opened
 from recado.cli.meaning import Meaning
 from recado.cli.output import complain, console, for_people, plural, write_json
@@ -64,6 +64,7 @@ def match(
     engine: EngineName = "index",
     meaning: Meaning = Meaning(),  # noqa: B008  # frozen
     strict: bool = False,
+    verify: bool = False,
     json: bool = False,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
 ) -> int:
@@ -79,6 +80,8 @@ def match(
         index is the compiled index, batch the same on Arrow batches, naive the plain evaluator.
     strict
         Stop at the first line that cannot be read, with exit code 2.
+    verify
+        Compare every answer with the plain evaluator's; tell on stderr where they differ, and end with exit code 1.
     json
         Write NDJSON even on a terminal.
     quiet
@@ -88,7 +91,10 @@ def match(
         raise RecadoError("only one of the two files can be standard input")
     _check_order(subscriptions, events)
     problems, counts = Problems(strict), Counts()
-    matcher = make_engine(engine, meaning.knowledge())
+    knowledge = meaning.knowledge()
+    matcher = make_engine(engine, knowledge)
+    verified = Verified(matcher, knowledge, lambda wrong: complain(str(wrong))) if verify else None
+    matcher = matcher if verified is None else verified
     matcher.load(read_subscriptions(subscriptions, problems, matcher.check))
     if problems.count and not len(matcher):
         return _nothing_read(subscriptions, "subscription")
@@ -110,7 +116,14 @@ def match(
         complain(_summary(len(matcher), counts, problems.count, time.perf_counter() - started))
     if problems.count > bad_subscriptions and not counts.events:
         return _nothing_read(events, "event")
-    return OK
+    return OK if verified is None else _verdict(verified)
+
+
+def _verdict(verified: Verified) -> int:
+    wrong = verified.disagreements
+    differ = f"differ on {plural(wrong, 'pair')}; the plain answers were used" if wrong else "agree"
+    complain(f"{plural(verified.pairs, 'pair')} compared: the engine and the plain evaluator {differ}")
+    return FAILED if wrong else OK
 
 
 def _check_order(subscriptions: str, events: str) -> None:
