@@ -169,6 +169,12 @@ class Semantics(_Section, frozen=True):
     waiting_bytes: Count = 4 * 2**20
 
 
+class Matching(_Section, frozen=True):
+    """``canary_share`` of the time of matching compares answers of the index with the plain evaluator; 0: none."""
+
+    canary_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.001
+
+
 class Config(_Section, frozen=True):
     """``data`` is the folder of everything that must survive."""
 
@@ -184,6 +190,7 @@ class Config(_Section, frozen=True):
     access: Access = Access()
     logging: Logging = Logging()
     semantics: Semantics = Semantics()
+    matching: Matching = Matching()
 
 
 def read_config(path: str | Path) -> Config:

@@ -91,6 +91,7 @@ MEANINGS: dict[str, str] = {
     "semantics.note": 'put pairs of names close to the threshold on the list of "recado semantics review"',
     "semantics.share": "of one core's time, to compare names and values not met before; their events wait until then",
     "semantics.waiting_bytes": "of such events of one user that wait; more are refused with 503",
+    "matching.canary_share": "of matching's time, to compare answers with the plain evaluator; 0 for none",
 }
 
 

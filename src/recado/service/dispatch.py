@@ -26,6 +26,7 @@ from recado.delivery.standing import Standing
 from recado.model.event import Event
 from recado.model.times import format_time
 from recado.protocols.session.messages import Gap, SubCancelled
+from recado.service.canary import ServiceCanary
 from recado.service.intake import Stored
 from recado.service.legs import Notified
 from recado.service.matching import Matcher, Told
@@ -39,7 +40,7 @@ _log = logging.getLogger("recado.service")
 
 class Dispatcher:
     """``changed`` is called when something is to be kept, ``left`` with each subscription that ended, ``drained`` when
-    events were taken from the backlog.
+    events were taken from the backlog, ``rebuild`` when a new index is needed; ``resume`` is called when it is there.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class Dispatcher:
         changed: Callable[[], None],
         left: Callable[[Standing], None],
         drained: Callable[[], None],
+        canary: ServiceCanary,
+        rebuild: Callable[[], None],
     ) -> None:
         self.desk = desk
         self.matcher: Matcher  # it comes with recovery
@@ -61,6 +64,8 @@ class Dispatcher:
         self.end = 0  # of what is stored, as far as the loop has heard
         self.catching_up = True
         self.faults = 0
+        self._canary, self._rebuild = canary, rebuild
+        self._held_up = False  # until there is a new index
         self._queue: deque[Stored] = deque()
         self._offset = 0  # of the first in the queue, how many are dispatched
         self._scheduled = False
@@ -87,6 +92,13 @@ class Dispatcher:
         """All that is stored is dispatched; from now on commits come here at once."""
         self.catching_up = False
 
+    def resume(self) -> None:
+        """Go on, after a new index was built."""
+        self._held_up = False
+        if self._queue:
+            self._scheduled = True
+            self._loop.call_soon(self._step)
+
     def _step(self) -> None:
         stored, offset = self._queue[0], self._offset
         stop = min(offset + SLICE, len(stored.events))
@@ -97,6 +109,9 @@ class Dispatcher:
             self.faults += 1
             _log.exception("events %d to %d could not be dispatched", stored.first + offset, stored.first + stop - 1)
             self.position = stored.first + stop
+        if self._held_up:
+            self._rebuild()
+            return
         self._offset = stop
         if stop == len(stored.events):
             self._queue.popleft()
@@ -107,10 +122,18 @@ class Dispatcher:
         self._drained()
 
     def dispatch(self, first: int, at: datetime, events: Sequence[Event], texts: Sequence[bytes]) -> None:
-        """Match events with consecutive positions, accepted at one instant, and send what becomes of them."""
+        """Match events with consecutive positions, accepted at one instant, and send what becomes of them.
+
+        If the index turns out to be wrong, nothing becomes of them, and ``resume`` dispatches them again.
+        """
         begun = perf_counter()
         found = self._matched(first, events)
-        self._metrics.match_seconds.observe(perf_counter() - begun)
+        took = perf_counter() - begun
+        self._metrics.match_seconds.observe(took)
+        self._canary.matched(took)
+        if not self.catching_up and self._canary.compare(self.matcher, first, events, found):
+            self._held_up = True
+            return
         desk = self.desk
         count = sum(self._give(first + number, at, texts[number], ids) for number, ids in enumerate(found) if ids)
         self.position = first + len(events)

@@ -21,6 +21,7 @@ from recado.errors import RecadoError
 from recado.model.codec import write_flat
 from recado.model.event import Event
 from recado.service import engine_upkeep as upkeep
+from recado.service.canary import ServiceCanary
 from recado.service.config import Config, Semantics
 from recado.service.dispatch import Dispatcher
 from recado.service.engine_keeper import Keeper
@@ -62,6 +63,9 @@ class EngineCore:
             in_all=config.subscriptions.in_all,
         )
         self.desk.holding = True
+        self.canary = ServiceCanary(
+            self.desk, self.metrics, config.matching.canary_share, subscription_of=upkeep.subscription_of
+        )
         self.dispatcher = Dispatcher(
             self.desk,
             loop,
@@ -70,6 +74,8 @@ class EngineCore:
             changed=self._changed,
             left=self.left,
             drained=self._drained,
+            canary=self.canary,
+            rebuild=lambda: self._tasks.append(loop.create_task(upkeep.rebuild_index(self))),
         )
         self.dispatcher.end = log.end
         self.keeper = Keeper(store, self.desk, loop, lambda: self.dispatcher.position)

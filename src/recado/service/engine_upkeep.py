@@ -121,6 +121,23 @@ async def sweep(engine: EngineCore) -> None:
     engine.settle()
 
 
+async def rebuild_index(engine: EngineCore) -> None:
+    """Build the index of exact subscriptions anew, in a thread, while events wait for it."""
+    matcher = engine.matcher
+    standings = list(engine.desk.standings.values())
+    matcher.building_anew()
+    try:
+        fresh = await asyncio.to_thread(matcher.build, map(subscription_of, standings))
+    except Exception as error:  # noqa: BLE001  # events must not wait for ever
+        _log.exception("the index cannot be built anew")
+        matcher.take(None)
+        engine.canary.built(str(error) or type(error).__name__)
+    else:
+        matcher.take(fresh)
+        engine.canary.built()
+    engine.dispatcher.resume()
+
+
 # -- backup, status, end -----------------------------------------------------------------------------------------------
 
 
@@ -150,7 +167,8 @@ def _copy(engine: EngineCore, target: Path) -> None:
 def status_of(engine: EngineCore) -> dict[str, Any]:
     desk = engine.desk
     meaning = engine.matcher.trouble if engine.loaded else ""
-    trouble = [text for text in (engine.trouble, engine.intake.trouble, engine.keeper.trouble, meaning) if text]
+    told = (engine.trouble, engine.intake.trouble, engine.keeper.trouble, meaning, engine.canary.trouble)
+    trouble = [text for text in told if text]
     return {
         "ready": engine.ready,
         "loaded": engine.loaded,

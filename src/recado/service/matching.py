@@ -7,11 +7,14 @@ because the machine code of the index takes longer to load than everything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.service.config import Config
+
+if TYPE_CHECKING:
+    from recado.matching.index import Index
 
 Apart = Callable[[Sequence[bytes]], Iterator[tuple[int, bytes] | None]]
 """From texts of events to the numbers of those that match and what is sent of them; None is a step without result."""
@@ -58,6 +61,22 @@ class Matcher(Protocol):
 
     def preparing(self, events: Sequence[Event]) -> Iterator[None]:
         """In steps, in a thread, while other events are matched."""
+        ...
+
+    def is_exact(self, id: str) -> bool:
+        """Is there such a subscription, and is it matched by content alone?"""
+        ...
+
+    def building_anew(self) -> None:
+        """From now on changes are remembered, for the index that is about to be built."""
+        ...
+
+    def build(self, subscriptions: Iterable[Subscription]) -> Index:
+        """A new index of those that are matched by content alone; in a thread."""
+        ...
+
+    def take(self, index: Index | None) -> None:
+        """Use the new index, with the changes that came meanwhile; None if there is none after all."""
         ...
 
     @property

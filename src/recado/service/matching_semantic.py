@@ -60,6 +60,7 @@ class ServiceMatcher(PreparedMatcher):
         self._saved = 0
         self._left_out: dict[str, Subscription] = {}
         self._reasons = ""
+        self._meanwhile: list[str | Subscription] | None = None
 
     @staticmethod
     def warm() -> None:
@@ -90,6 +91,8 @@ class ServiceMatcher(PreparedMatcher):
     def add(self, subscription: Subscription, checked: bool = True) -> None:
         self._left_out.pop(subscription.id, None)
         super().add(self._understood(subscription), checked)
+        if self._meanwhile is not None:
+            self._meanwhile.append(subscription)
 
     def add_many(self, subscriptions: Iterable[Subscription], checked: bool = True) -> int:
         count = super().add_many(self._usable(subscriptions), checked)
@@ -98,7 +101,32 @@ class ServiceMatcher(PreparedMatcher):
         return count
 
     def remove(self, id: str) -> bool:
+        if self._meanwhile is not None:
+            self._meanwhile.append(id)
         return super().remove(id) or self._left_out.pop(id, None) is not None
+
+    # -- a new index ---------------------------------------------------------------------------------------------------
+
+    def is_exact(self, id: str) -> bool:
+        return id in self.exact
+
+    def building_anew(self) -> None:
+        self._meanwhile = []
+
+    def build(self, subscriptions: Iterable[Subscription]) -> Index:
+        fresh = Index()
+        fresh.add_many((one for one in subscriptions if self.is_exact(one.id)), checked=True)
+        return fresh
+
+    def take(self, index: Index | None) -> None:
+        changes, self._meanwhile = self._meanwhile or [], None
+        if index is None:
+            return
+        for change in changes:
+            index.remove(change if isinstance(change, str) else change.id)
+            if isinstance(change, Subscription) and self._understood(change).semantic is None:
+                index.add(change, checked=True)
+        self.exact = index
 
     # -- subscriptions that cannot be used -----------------------------------------------------------------------------
 

@@ -51,6 +51,9 @@ COUNTS = {
     "commits": "commits of the event log",
     "dispatched": "events matched and given to the mailboxes",
     "matched": "notifications generated",
+    "canary_agreements": "pairs of an event and a subscription on which the index and the plain evaluator agreed",
+    "canary_disagreements": "such pairs on which they differed",
+    "index_rebuilds": "indexes built anew after such a difference",
     "notified": "notifications given to connections, repeats included",
     "acknowledged": "notifications acknowledged",
     "subscribed": "subscriptions accepted",
@@ -89,6 +92,7 @@ class Metrics:
     def __init__(self) -> None:
         self.published = self.published_bytes = self.commits = self.dispatched = 0
         self.held_back = self.matched = self.notified = self.acknowledged = 0
+        self.canary_agreements = self.canary_disagreements = self.index_rebuilds = 0
         self.subscribed = self.cancelled = self.expired = 0
         self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
         self.slow_consumers = self.failed_logins = 0
