@@ -12,8 +12,7 @@ The class knows no clock and draws no number of its own; both are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -37,6 +36,16 @@ _CHARS_A_STEP = 64
 _SHOWN_CHARS = 2_000
 
 
+class Rng(Protocol):
+    """What ``random.Random`` can do, as far as it is needed here."""
+
+    def randrange(self, stop: int, /) -> int: ...
+
+    def sample(self, population: list[str], k: int) -> list[str]: ...
+
+    def shuffle(self, x: list[Any]) -> None: ...
+
+
 class Filters(Protocol):
     """The subscriptions that an engine has."""
 
@@ -44,7 +53,7 @@ class Filters(Protocol):
         """The filter that an event is to be compared with; None if this one is left out."""
         ...
 
-    def draw(self, rng: Random) -> str | None:
+    def draw(self, rng: Rng) -> str | None:
         """The id of one, at random; None if that gave none."""
         ...
 
@@ -69,7 +78,7 @@ class Disagreement(msgspec.Struct, frozen=True):
 class Canary:
     """Counts of pairs in ``agreements`` and ``disagreements``."""
 
-    def __init__(self, share: float, rng: Random, clock: Callable[[], float]) -> None:
+    def __init__(self, share: float, rng: Rng, clock: Callable[[], float]) -> None:
         self.agreements = self.disagreements = 0
         self._share, self._rng, self._clock = share, rng, clock
         self._saved = 0.0

@@ -12,6 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from recado.matching.canary import SHARE
+from recado.pipeline.canary import Verification
 from recado.pipeline.constraints import constrain
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.match import as_set, match, notifications, rejections
@@ -38,8 +40,11 @@ def run_match(
     overwrite: bool = False,
     form: Mapping[str, Any] | None = None,
     knowledge: Knowledge | None = None,
+    verify_share: float = SHARE,
 ) -> dict[str, Any]:
     """Match everything once, into Parquet at ``out``; what came of it, in figures.
+
+    A ``warning`` is among them if executors found answers that the plain evaluator does not give.
 
     ``subscriptions`` is the path of a published set, of a partitioned one, or of a file with a subscription a row.
     """
@@ -52,7 +57,9 @@ def run_match(
         started = time.perf_counter()
         seen, made = Observation(), Observation()
         events = source.events.observe(seen, F.count(F.lit(1)).alias("events"))
+        verification = Verification(spark)
         options = {**source.form, **(form or {}), "include_event": include_event}
+        options |= {"verify_share": verify_share, "verification": verification}
         found = match_events(events, include_constraints=constraints, bad_rows="keep", **options)
         kept = constrain(found).drop("constraints") if constraints else found
         bad = F.col("rejected").isNotNull()
@@ -66,10 +73,13 @@ def run_match(
     return {
         "subscriptions": count,
         **counts,
+        "compared": verification.agreements + verification.disagreements,
+        "disagreements": verification.disagreements,
         "seconds": round(seconds, 3),
         "events_per_second": round(counts["events"] / seconds, 1),
         "out": str(out),
         **({"rejected_rows": f"{out}-rejected"} if counts["rejected"] else {}),
+        **({"warning": verification.warning()} if verification.disagreements else {}),
     }
 
 

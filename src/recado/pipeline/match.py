@@ -24,7 +24,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StringType, StructField, StructType, TimestampType, VariantType
 
+from recado.matching.canary import SHARE
 from recado.pipeline import worker
+from recado.pipeline.canary import Verification, Watch, make_watch
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.result import BadRows, EventForm, match_record_batch
 from recado.pipeline.session import is_remote
@@ -43,12 +45,13 @@ class Matcher(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
     bad_rows: BadRows
     knowledge: Knowledge = Knowledge()
+    watch: Watch | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded = worker.opened(self.place)
         for batch in batches:
             yield from match_record_batch(
-                loaded, batch, self.event_form, self.fields, self.bad_rows, knowledge=self.knowledge
+                loaded, batch, self.event_form, self.fields, self.bad_rows, knowledge=self.knowledge, watch=self.watch
             )
 
 
@@ -67,6 +70,8 @@ def match(
     choices: str | os.PathLike[str] | None = None,
     ship: bool | None = None,
     knowledge: Knowledge | None = None,
+    verify_share: float = SHARE,
+    verification: Verification | None = None,
 ) -> DataFrame:
     """The notifications of the events: event_id, subscription_id, owner, event_time, matched_at.
 
@@ -79,7 +84,8 @@ def match(
     recorded in that folder. ``ship`` sends the index along with the job, for executors that do not see the set's path;
     without it, only an index made from a DataFrame is sent, and only if executors run elsewhere. ``knowledge`` is what
     semantic subscriptions are understood by besides the lexicon; without it, pairs that were decided in this user's
-    review list count, as in a service.
+    review list count, as in a service. ``verify_share`` of the time of matching compares answers with the plain
+    evaluator, 0 for none; ``verification`` counts what came of it, for whoever wants to know after the job.
     """
     shaped, form = event_form(events, json=json, variant=variant, cloudevents=cloudevents)
     subscription_set, number = as_set(subscriptions, version)
@@ -99,7 +105,8 @@ def match(
         rejected=bad_rows == "keep",
     )
     shaped, form = travelling(shaped, form)
-    matcher = Matcher(place, form, tuple(schema.names), bad_rows, knowledge)
+    watch = make_watch(verify_share, verification)
+    matcher = Matcher(place, form, tuple(schema.names), bad_rows, knowledge, watch)
     return finished(shaped.mapInArrow(matcher.__call__, schema))
 
 

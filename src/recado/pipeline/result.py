@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
+from recado.pipeline.canary import Watch
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import INSTANT, Array, Form, Matched, match_rows, text_of_row
 from recado.pipeline.meanings import add_meanings, renamed_texts
@@ -42,10 +43,15 @@ def match_record_batch(
     bad_rows: BadRows,
     *,
     knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
+    watch: Watch | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the result that come from one batch of events."""
     batch = form.named(batch)
-    matched = match_rows(loaded.index, batch, form.form, form.column)
+
+    def match() -> Matched:
+        return match_rows(loaded.index, batch, form.form, form.column)
+
+    matched = match() if watch is None else watch.checked(loaded, batch, form.form, form.column, match)
     if (meanings := loaded.meanings(knowledge)) is not None:
         matched = add_meanings(meanings, batch, form.form, form.column, matched)
     if matched.rejected and bad_rows == "fail":

@@ -2,7 +2,8 @@
 
     set/000001/index.recado    the compiled index, a snapshot that every Python worker of a host maps
     set/000001/details.arrow   what a notification needs besides, one row a slot: id, owner, expires_at, constraints;
-                               and semantic subscriptions, whose filters the index cannot have
+                               and the filter, which the index cannot give back: for semantic subscriptions, and to
+                               compare its answers (``recado.pipeline.canary``) and to build it anew
     set/000001/about.json      how many subscriptions there are, when the version was published, and from what
 
 A version appears by renaming a finished folder, so a reader sees all of it or nothing; the highest number is the
@@ -24,8 +25,9 @@ import pyarrow as pa
 from recado.delivery.reading import read_constraints
 from recado.errors import RecadoError
 from recado.filters.cost import check_filter
+from recado.filters.packed import pack, unpack
 from recado.matching.index import Index
-from recado.model.filter import FALSE
+from recado.model.filter import FALSE, Filter
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.meanings import matcher_of, semantic_detail
@@ -45,10 +47,11 @@ DETAIL_SCHEMA = pa.schema(
         ("expires_at", pa.timestamp("us", "UTC")),
         ("constraints", pa.string()),
         ("semantic", pa.string()),
+        ("filter", pa.dictionary(pa.int32(), pa.binary())),
     ]
 )
 
-Detail = tuple[str, str, datetime | None, str | None, str | None]
+Detail = tuple[str, str, datetime | None, str | None, str | None, bytes | None]
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -73,6 +76,7 @@ class LoadedSet:
     def __init__(self, index: Index, details: pa.Table) -> None:
         self.index = index
         self.details = details.combine_chunks()
+        self.is_new = False  # the index was built here
         self._meanings: dict[Knowledge, SemanticMatcher | None] = {}
 
     def meanings(self, knowledge: Knowledge) -> SemanticMatcher | None:
@@ -80,6 +84,28 @@ class LoadedSet:
         if knowledge not in self._meanings:
             self._meanings[knowledge] = matcher_of(self.details, knowledge)
         return self._meanings[knowledge]
+
+    def filter(self, slot: int) -> Filter | None:
+        """Of a subscription that is matched by content; None if it is not, or the set is older than this column."""
+        packed = self.column("filter")[slot].as_py() if slot < len(self.details) else None
+        return None if packed is None else unpack(packed)
+
+    def build_anew(self) -> bool:
+        """Replace the index by a new one of the same subscriptions, whose slots differ; False if it cannot be made."""
+        rows = zip(*(self.column(name).to_pylist() for name in ("id", "semantic", "filter")), strict=True)
+        held = [(slot, id, semantic, packed) for slot, (id, semantic, packed) in enumerate(rows) if id is not None]
+        if any(packed is None and semantic is None for _, _, semantic, packed in held):
+            return False
+        index = Index()
+        index.add_many(
+            (Subscription(id, FALSE if packed is None else unpack(packed)) for _, id, _, packed in held), checked=True
+        )
+        before: list[int | None] = [None] * int(index.registry.slots_top)
+        for slot, id, _, _ in held:
+            before[index.registry.slot(id)] = slot
+        self.details = self.details.take(pa.array(before, pa.int64())).combine_chunks()
+        self.index, self.is_new, self._meanings = index, True, {}
+        return True
 
     def column(self, name: str) -> pa.Array:
         column = self.details.column(name)
@@ -193,8 +219,9 @@ def load_folder(folder: Path) -> LoadedSet:
         details = pa.ipc.open_file(pa.memory_map(str(folder / DETAILS))).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise PipelineError(f"{folder / DETAILS} cannot be read: {error}") from None
-    if "semantic" not in details.schema.names:  # a set that was written before there were any
-        details = details.append_column("semantic", pa.nulls(len(details), pa.string()))
+    for field in DETAIL_SCHEMA:  # a set that was written before there were all of them
+        if field.name not in details.schema.names:
+            details = details.append_column(field, pa.nulls(len(details), field.type))
     return LoadedSet(index, details)
 
 
@@ -224,7 +251,9 @@ def detail_of(subscription: Subscription) -> Detail:
         except RecadoError as error:
             raise PipelineError(f"subscription {subscription.id!r}: {error}") from None
         constraints = msgspec.json.encode(subscription.constraints).decode()
-    return subscription.id, subscription.owner, subscription.expires_at, constraints, semantic_detail(subscription)
+    semantic = semantic_detail(subscription)
+    packed = pack(subscription.whole_filter()) if semantic is None else None
+    return subscription.id, subscription.owner, subscription.expires_at, constraints, semantic, packed
 
 
 def _by_slot(index: Index, details: dict[str, Detail], before: LoadedSet | None) -> pa.Table:

@@ -15,6 +15,7 @@ refused, since it would lose or repeat events.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from recado.pipeline.canary import Verification
 from recado.pipeline.constraints import constrain
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.match import match, notifications, rejections
@@ -31,6 +33,7 @@ from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.sink import BatchFolder
 from recado.pipeline.worker import read_choice
 
+_log = logging.getLogger("recado.pipeline")
 PathLike = str | os.PathLike[str]
 
 
@@ -43,6 +46,11 @@ class BatchSummary(msgspec.Struct, frozen=True):
     version: int | None
     """The version of the subscription set; none if there was no event to match."""
     replayed: bool = False
+    compared: int = 0
+    """Pairs of an event and a subscription that were compared with the plain evaluator."""
+    disagreements: int = 0
+    """Of these, how many differed: a fault of Recado, which ``warning`` tells of."""
+    warning: str = ""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -75,7 +83,7 @@ def start_stream(
 
     ``form`` may also have ``knowledge`` and ``include_renamed``, for semantic subscriptions. ``constraints=False``
     leaves delivery constraints to whoever delivers; ``watermark`` is for them, as ``constrain`` says. ``on_batch`` is
-    told of each micro-batch.
+    told of each micro-batch. ``form`` may have ``verify_share``, as for ``match``.
     """
     if not events.isStreaming:
         raise PipelineError("these events are not a stream; read them with spark.readStream, or use match")
@@ -85,6 +93,7 @@ def start_stream(
     bad = Path(rejected).absolute() if rejected is not None else Path(f"{Path(out).absolute()}-rejected")
     _claim(home, Identity(str(subscription_set.folder), str(Path(out).absolute()), str(bad), constraints, place))
     choices = home / "recado" / "versions"
+    verification = Verification(events.sparkSession)
     found = match(
         events,
         subscription_set,
@@ -92,11 +101,12 @@ def start_stream(
         include_event=include_event,
         include_constraints=constraints,
         choices=choices,
+        verification=verification,
         **form,
     )
     if constraints:
         found = constrain(found, watermark=watermark).drop("constraints")
-    each = BatchWriter(BatchFolder(out), BatchFolder(bad), choices, on_batch)
+    each = BatchWriter(BatchFolder(out), BatchFolder(bad), choices, on_batch, verification)
     writer = found.writeStream.foreachBatch(each).option("checkpointLocation", str(home)).outputMode("append")
     return (writer.trigger(**trigger) if trigger else writer).start()
 
@@ -105,11 +115,18 @@ class BatchWriter:
     """What is done with each micro-batch."""
 
     def __init__(
-        self, out: BatchFolder, bad: BatchFolder, choices: Path, on_batch: Callable[[BatchSummary], None] | None
+        self,
+        out: BatchFolder,
+        bad: BatchFolder,
+        choices: Path,
+        on_batch: Callable[[BatchSummary], None] | None,
+        verification: Verification,
     ) -> None:
         self._out, self._bad = out, bad
         self._choices = choices
         self._on_batch = on_batch
+        self._verification = verification
+        self._before = 0, 0
 
     def __call__(self, found: DataFrame, batch: int) -> None:
         replayed = self._out.has(batch)
@@ -118,10 +135,31 @@ class BatchWriter:
             counts = (0, 0)
         else:
             counts = self._write(found, batch)
+        verified = self._verified()
+        if verified[2]:
+            _log.error("micro-batch %d: %s", batch, verified[2])
         if self._on_batch is not None:
             choice = read_choice(self._choices, batch)
             version = choice.version if choice else None
-            self._on_batch(BatchSummary(batch, *counts, version, replayed=replayed))
+            compared, differed, warning = verified
+            self._on_batch(
+                BatchSummary(
+                    batch,
+                    *counts,
+                    version,
+                    replayed=replayed,
+                    compared=compared,
+                    disagreements=differed,
+                    warning=warning,
+                )
+            )
+
+    def _verified(self) -> tuple[int, int, str]:
+        """Since the last time: how many pairs were compared, how many differed, and what to say of it."""
+        seen = self._verification
+        agreed, differed = seen.agreements - self._before[0], seen.disagreements - self._before[1]
+        self._before = seen.agreements, seen.disagreements
+        return agreed + differed, differed, seen.warning() if differed else ""
 
     def _write(self, found: DataFrame, batch: int) -> tuple[int, int]:
         """The numbers of notifications and of rejected rows. These are written first: ``out`` says that all is done."""

@@ -21,7 +21,7 @@ from time import perf_counter
 from recado.delivery.desk import Desk
 from recado.delivery.standing import Standing
 from recado.filters.evaluate import matches
-from recado.matching.canary import Canary, Disagreement, corrected
+from recado.matching.canary import Canary, Disagreement, Rng, corrected
 from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription
@@ -151,13 +151,13 @@ class _Held:
             return None
         return self._subscription_of(standing).whole_filter()
 
-    def draw(self, rng: Random) -> str | None:
+    def draw(self, rng: Rng) -> str | None:
         """By serial numbers, of which most are there: a list of all would take long."""
         standings = self._standings
         if standings:
             low, high = next(iter(standings)), next(reversed(standings))
             for _ in range(_DRAWS):
-                serial = rng.randint(min(low, high), max(low, high))
+                serial = min(low, high) + rng.randrange(abs(high - low) + 1)
                 if serial in standings:
                     return str(serial)
         return None

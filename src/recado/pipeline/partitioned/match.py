@@ -24,6 +24,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from recado.matching.canary import SHARE
+from recado.pipeline.canary import Verification, Watch, make_watch
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import match_rows
 from recado.pipeline.match import event_form, finished, output_schema, quoted, travelling
@@ -49,11 +51,14 @@ def match_partitioned(
     bad_rows: BadRows = "fail",
     keep_open: int = KEEP_OPEN,
     tasks_per_partition: int = 1,
+    verify_share: float = SHARE,
+    verification: Verification | None = None,
 ) -> DataFrame:
     """The notifications of the events, as ``match`` gives them for the same subscriptions.
 
     ``keep_open`` is how many partitions a worker process keeps open. ``tasks_per_partition`` shares the events of
-    each partition between several tasks, for streams of events of which most go to few partitions.
+    each partition between several tasks, for streams of events of which most go to few partitions. ``verify_share`` and
+    ``verification`` are as for ``match``; what the router leaves out is not compared.
     """
     known = subscriptions if isinstance(subscriptions, PartitionedSet) else PartitionedSet(subscriptions)
     if min(keep_open, tasks_per_partition) < 1:
@@ -75,7 +80,7 @@ def match_partitioned(
         Route(place, form).__call__, StructType([*shaped.schema.fields, StructField(VISIT, IntegerType())])
     )
     spread = routed.repartitionById(place.partitions * place.tasks, VISIT)
-    visit = Visit(place, form, tuple(schema.names), bad_rows, keep_open)
+    visit = Visit(place, form, tuple(schema.names), bad_rows, keep_open, make_watch(verify_share, verification))
     return finished(spread.mapInArrow(visit.__call__, schema))
 
 
@@ -127,6 +132,7 @@ class Visit(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
     bad_rows: BadRows
     keep_open: int
+    watch: Watch | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -135,7 +141,9 @@ class Visit(msgspec.Struct, frozen=True):
             for partition in np.unique(partitions).tolist():
                 rows = np.flatnonzero(partitions == partition)
                 own = events if len(rows) == len(events) else events.take(pa.array(rows))
-                yield from match_record_batch(self._opened(partition), own, self.event_form, self.fields, self.bad_rows)
+                yield from match_record_batch(
+                    self._opened(partition), own, self.event_form, self.fields, self.bad_rows, watch=self.watch
+                )
 
     def _opened(self, partition: int) -> LoadedSet:
         if partition == self.place.partitions:
