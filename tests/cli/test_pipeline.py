@@ -12,7 +12,10 @@ from recado.cli.pipeline.spark import Job
 from recado.cli.pipeline.stream import _Told, _wait
 from recado.cli.service_demo import some_quotes
 from recado.errors import RecadoError
+from recado.filters.expression import parse
 from recado.model.codec import read_event
+from recado.model.subscription import Subscription
+from recado.pipeline.sets import build
 from recado.pipeline.stream import BatchSummary
 from recado.store.log import EventLog
 from samples import EVENTS, SUBSCRIPTIONS, expected, pairs
@@ -84,7 +87,8 @@ def test_publish_change_prune_and_stream(job, spark, recado, tmp_path, write):
     options = ["--out", tmp_path / "out", "--checkpoint", tmp_path / "state", "--once", "--raw"]
     run = recado("pipeline", "stream", *map(str, [alerts, tmp_path / "in", *options]))
     assert run.code == 0, run.err
-    assert run.records[0] == {"batch": 0, "notifications": 1, "rejected": 0, "version": 3, "replayed": False}
+    told = {"batch": 0, "notifications": 1, "rejected": 0, "version": 3, "replayed": False}
+    assert run.records[0] == told | {"compared": run.records[0]["compared"], "disagreements": 0, "warning": ""}
     assert (run.records[-1]["batches"], run.records[-1]["notifications"]) == (1, 1)
     assert pairs(spark.read.parquet(str(tmp_path / "out"))) == [("b", "t")]
 
@@ -117,6 +121,23 @@ def test_a_stream_stops_when_nobody_reads_what_it_tells(monkeypatch):
     told.batch(BatchSummary(0, 1, 0, 3, False))
     assert told.stop.is_set()
     assert told.totals()["notifications"] == 1
+
+
+def test_an_index_that_is_wrong_ends_a_job_with_1(recado, job, spark, tmp_path, write):
+    job("publish", write("s.ndjson", '{"id": "s", "filter": "x > 0"}'), "--set", tmp_path / "set")
+    index, _ = build([Subscription("s", parse("x > 1000"))])
+    index.save(tmp_path / "set" / "000001" / "index.recado")
+    (tmp_path / "in").mkdir()
+    write("in/1.ndjson", '{"id": "a", "x": 1}')
+    match = ["match", tmp_path / "set", tmp_path / "in", "--out", tmp_path / "out", "--verify-share", "0.81"]
+    stream = ["stream", tmp_path / "set", tmp_path / "in", "--out", tmp_path / "streamed", "--verify-share", "0.82"]
+    for arguments in (match, [*stream, "--checkpoint", tmp_path / "state", "--once"]):
+        run = recado("pipeline", *map(str, arguments))
+        assert run.code == 1, run.err
+        assert "matching differed from the plain evaluator on 1 of 1 compared pairs" in run.err
+        assert "event 'a' and subscription 's': the index misses it; filter: x > 0; event: {" in run.err
+        assert (run.records[-1]["compared"], run.records[-1]["disagreements"]) == (1, 1)
+        assert pairs(spark.read.parquet(arguments[4].as_posix())) == [("a", "s")]
 
 
 def test_report_and_frequencies(job, tmp_path, write):

@@ -222,7 +222,7 @@ def load_folder(folder: Path) -> LoadedSet:
     for field in DETAIL_SCHEMA:  # a set that was written before there were all of them
         if field.name not in details.schema.names:
             details = details.append_column(field, pa.nulls(len(details), field.type))
-    return LoadedSet(index, details)
+    return LoadedSet(index, details.select(DETAIL_SCHEMA.names))
 
 
 def build(subscriptions: Iterable[Subscription], checked: bool = False) -> tuple[Index, pa.Table]:

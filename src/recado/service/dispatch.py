@@ -126,12 +126,13 @@ class Dispatcher:
 
         If the index turns out to be wrong, nothing becomes of them, and ``resume`` dispatches them again.
         """
-        begun = perf_counter()
+        begun, faults = perf_counter(), self.faults
         found = self._matched(first, events)
         took = perf_counter() - begun
         self._metrics.match_seconds.observe(took)
         self._canary.matched(took)
-        if not self.catching_up and self._canary.compare(self.matcher, first, events, found):
+        known = not self.catching_up and self.faults == faults  # what could not be matched was told of
+        if known and self._canary.compare(self.matcher, first, events, found):
             self._held_up = True
             return
         desk = self.desk

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from recado.cli.meaning import Meaning
+from recado.cli.output import complain
 from recado.cli.pipeline.rows import Rows
 from recado.cli.pipeline.spark import Job, session, summarise
-from recado.cli.verb import verb
+from recado.cli.verb import FAILED, OK, verb
 from recado.errors import RecadoError
 
 _HELP = """\
@@ -43,6 +44,7 @@ def match(
     meaning: Meaning = Meaning(),  # noqa: B008  # frozen
     similarities: Path | None = None,
     overwrite: bool = False,
+    verify_share: float = 0.001,
     job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
     """Match events against subscriptions, into Parquet.
@@ -67,6 +69,8 @@ def match(
         For semantic subscriptions: file that `recado pipeline align` made.
     overwrite
         Replace what is in OUT.
+    verify_share
+        Share of the matching time that compares answers with the plain evaluator. If they differ, the exit code is 1.
     """
     if out.exists() and not overwrite:
         raise RecadoError(f"{out} is there already; --overwrite replaces it")
@@ -86,6 +90,10 @@ def match(
             overwrite=overwrite,
             form=rows.form(),
             knowledge=meaning.knowledge(similarities),
+            verify_share=verify_share,
         )
+    warning = summary.pop("warning", "")
     summarise({"job": "match", **summary}, job.json)
-    return 0
+    if warning:
+        complain(warning)
+    return FAILED if warning else OK

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from recado.cli.meaning import Meaning
-from recado.cli.output import console, for_people, write_json
+from recado.cli.output import complain, console, for_people, write_json
 from recado.cli.pipeline.rows import Rows
 from recado.cli.pipeline.spark import Job, session, summarise
-from recado.cli.verb import verb
+from recado.cli.verb import FAILED, OK, verb
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -58,6 +58,7 @@ def stream(
     once: bool = False,
     every: str = "1 second",
     most: int | None = None,
+    verify_share: float = 0.001,
     job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
     """Match events as they arrive, into Parquet.
@@ -88,6 +89,9 @@ def stream(
         Pause between micro-batches.
     most
         Files, or rows of a log, in one micro-batch.
+    verify_share
+        Share of the matching time that compares answers with the plain evaluator. If they differ, the stream goes on
+        and says so, and the exit code is 1.
     """
     told = _Told(for_people(job.json), job.quiet)
     started = time.perf_counter()
@@ -109,12 +113,13 @@ def stream(
             knowledge=meaning.knowledge(similarities),
             trigger={"availableNow": True} if once else {"processingTime": every},
             on_batch=told.batch,
+            verify_share=verify_share,
             **(source.form | rows.form()),
         )
         _wait(query, told.stop)
     seconds = round(time.perf_counter() - started, 3)
     summarise({"job": "stream", **told.totals(), "seconds": seconds, "out": str(out)}, job.json)
-    return 0
+    return FAILED if told.disagreements else OK
 
 
 def _wait(query: StreamingQuery, asked: threading.Event) -> None:
@@ -138,12 +143,16 @@ class _Told:
     def __init__(self, people: bool, quiet: bool) -> None:
         self._people, self._quiet = people, quiet
         self.stop = threading.Event()
-        self._batches = self._notifications = self._rejected = 0
+        self._batches = self._notifications = self._rejected = self._compared = self.disagreements = 0
 
     def batch(self, summary: BatchSummary) -> None:
         self._batches += 1
         self._notifications += summary.notifications
         self._rejected += summary.rejected
+        self._compared += summary.compared
+        self.disagreements += summary.disagreements
+        if summary.warning:
+            complain(f"batch {summary.batch}: {summary.warning}")
         if self._quiet:
             return
         try:
@@ -162,4 +171,10 @@ class _Told:
         console().print(f"{text} (version {summary.version}{repeated})")
 
     def totals(self) -> dict[str, int]:
-        return {"batches": self._batches, "notifications": self._notifications, "rejected": self._rejected}
+        return {
+            "batches": self._batches,
+            "notifications": self._notifications,
+            "rejected": self._rejected,
+            "compared": self._compared,
+            "disagreements": self.disagreements,
+        }
