@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 
 from recado.errors import FilterError
 from recado.filters.expression import parse
-from recado.filters.packed import pack, unpack
+from recado.filters.packed import KINDS, pack, unpack
+from recado.model.filter import Filter
 from strategies import filters
 
 
@@ -23,7 +26,21 @@ def test_numbers_keep_their_kind():
         assert repr(unpack(pack(parse(text)))) == repr(parse(text))
 
 
-@pytest.mark.parametrize("bytes", [b"", b"\x01", b"\x80", b"\x81\xa4type\xa1x", b"\x93\x01\x02\x03", b"\x91" * 5_000])
-def test_other_bytes_are_refused(bytes):
+def test_every_kind_has_its_number_and_keeps_it():
+    assert set(KINDS) == set(get_args(Filter))
+    names = "Constant Compare Between In Text Regex Exists Similar Sql And Or Not"
+    assert " ".join(kind.__name__ for kind in KINDS).startswith(names)
+
+
+def test_shorter_than_text():
+    text = 'type == "tick" and Stock == "PETR4" and Price < 25.5 and not (Volume >= 1000 or Volume in {1, 2, 3})'
+    assert len(pack(parse(text))) < len(text)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"\x01", b"\x80", b"\x90", b"\x91\x63", b"\x91\xa1x", b"\x92\x0b\x01", b"\x93\x03\xa1x\x05", b"\x91" * 5_000],
+)
+def test_other_bytes_are_refused(packed):
     with pytest.raises(FilterError, match="no filter"):
-        unpack(bytes)
+        unpack(packed)

@@ -1,42 +1,70 @@
-"""Filters as bytes, for files: MessagePack of the tree, written and read some ten times as fast as text.
+"""Filters as bytes, for files: shorter than their text, and written and read several times as fast.
 
-The bytes are for the same version of Recado, or a later one that reads them; an exchange between programs takes text.
-Instants are in UTC afterwards; nothing else changes.
+A node is a MessagePack array of the number of its kind (``KINDS``) and its fields. The numbers are part of the format,
+so a new kind comes last. Instants are in UTC afterwards; nothing else changes.
 """
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from recado.errors import FilterError
-from recado.model.filter import And, Filter, In, Not, Or
+from recado.model.filter import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    Exists,
+    Filter,
+    In,
+    Not,
+    Or,
+    Regex,
+    Similar,
+    Sql,
+    Text,
+)
 
+KINDS: tuple[type[Any], ...] = (
+    Constant, Compare, Between, In, Text, Regex, Exists, Similar, Sql, And, Or, Not,
+)  # fmt: skip
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
-_KINDS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Filter)}
 
 
 def pack(filter: Filter) -> bytes:
-    """The filter as bytes; equal filters, written alike, have equal bytes."""
-    return _encode(filter)
+    """The filter as bytes."""
+    return _encode(_plain(filter))
 
 
 def unpack(packed: bytes) -> Filter:
     """The filter again; a FilterError if these bytes are none."""
     try:
         return _made(_decode(packed))
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError) as error:
+    except (msgspec.DecodeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise FilterError(f"these bytes are no filter: {error!r}") from None
 
 
-def _made(members: dict[str, Any]) -> Filter:
-    kind = _KINDS[members.pop("type")]
+def _plain(node: Filter) -> tuple[Any, ...]:
+    match node:
+        case And(parts) | Or(parts):
+            return _NUMBERS[type(node)], *map(_plain, parts)
+        case Not(part):
+            return _NUMBERS[Not], _plain(part)
+    return _NUMBERS[type(node)], *astuple(node)
+
+
+def _made(items: list[Any]) -> Filter:
+    kind, *fields = KINDS[items[0]], *items[1:]
     if kind is And or kind is Or:
-        return kind(tuple(map(_made, members["parts"])))  # type: ignore[no-any-return]  # one of the two
+        return kind(tuple(map(_made, fields)))
     if kind is Not:
-        return Not(_made(members["part"]))
+        return Not(_made(*fields))
     if kind is In:
-        return In(members["name"], tuple(members["values"]))
-    return kind(**members)  # type: ignore[no-any-return]  # a kind of filter
+        name, values = fields
+        return In(name, tuple(values))
+    return kind(*fields)  # type: ignore[no-any-return]  # a kind of filter
