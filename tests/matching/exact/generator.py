@@ -226,7 +226,7 @@ def never(rng: random.Random) -> Filter:
 def family(rng: random.Random) -> Filter:
     """Filters of a few shapes whose entries come together in the same lists."""
     n = rng.randrange(1000)
-    shape = rng.randrange(12)
+    shape = rng.randrange(13)
     flag = Compare("flag", "==", True)
     if shape == 0:
         return And((flag, Between("m0", n, n + rng.randrange(300))))
@@ -249,6 +249,8 @@ def family(rng: random.Random) -> Filter:
         return Or((Compare("code", "==", rng.choice(CODES)), Between("m3", n, n + 3), Text("city", "prefix", "日")))
     if shape == 9:
         return And((Text("note", "contains", rng.choice(LETTERS)), Compare("m3", "<", n)))
+    if shape == 11:
+        return And((Text("city", "like", rng.choice(["??", "???*", "*?本*", "S?o*", "?zmir"])), Compare("m3", "<", n)))
     if shape == 10 and n < 1_000 * OPAQUE:
         return And((Compare("code", "==", rng.choice(CODES)), Regex("city", rng.choice(REGEXES))))
     return And((Between("when", instant(rng, 1000), instant(rng, 2000)), Compare("count", "==", n % 7)))
