@@ -177,6 +177,15 @@ def test_another_version_is_refused_by_its_number(version):
         from_bytes(bytes(data))
 
 
+def test_what_the_faulty_builder_wrote_is_refused_with_what_to_do():
+    data = bytearray(to_bytes(small()[0]))
+    struct.pack_into("<I", data, len(snapshot.MAGIC), 2)
+    with pytest.raises(
+        SnapshotError, match=r"Build it again from its subscriptions .*may hold filters that match wrongly"
+    ):
+        from_bytes(bytes(data))
+
+
 @pytest.mark.parametrize("data", [b"", b"R", b"\x00" * 1000, b"RECADOIX", b"not a snapshot, but a text of some length"])
 def test_something_else_is_refused(data):
     with pytest.raises(SnapshotError, match="is not a snapshot"):

@@ -63,9 +63,10 @@ def texts(spark, mixed_events):
 @pytest.fixture(scope="module")
 def columns(spark, typed_events):
     table = pa.Table.from_batches([to_arrow(typed_events)])
-    for name in ("m1", "code"):  # Spark has neither unsigned numbers nor dictionaries
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, name, pc.cast(table[name], pa.int32() if name == "m1" else pa.string()))
+    other = {"m1": pa.int32(), "code": pa.string()}  # Spark has neither unsigned numbers nor dictionaries
+    other["price"] = pa.decimal128(12, 2)  # taken as the nearest float
+    for name, kind in other.items():
+        table = table.set_column(table.schema.get_field_index(name), name, pc.cast(table[name], kind))
     return spark.createDataFrame(table).repartition(2)
 
 

@@ -239,7 +239,7 @@ def _read_header(data: mmap.mmap | bytearray, where: str) -> tuple[_Header, int]
     if version != VERSION:
         raise SnapshotError(
             f"{where} has snapshot version {version}; this program reads version {VERSION}. "
-            "Build it again from its subscriptions"
+            "Build it again from its subscriptions (recado pipeline publish SUBSCRIPTIONS --set FOLDER makes a set)"
             + (": version 2 and older may hold filters that match wrongly" if version < VERSION else "")
         )
     raw = bytes(data[_PREFIX.size : _PREFIX.size + size])
