@@ -24,6 +24,7 @@ from recado.matching.arrow import Field, fields_of, flat_list, is_list, is_text,
 from recado.matching.columns import REPEATS, UNCERTAIN, sort_by_event
 from recado.matching.encode import Columns
 from recado.matching.index import Index
+from recado.matching.scanner import Scanned
 from recado.model.codec import read_event
 from recado.model.event import Event, expansions
 from recado.model.values import Value
@@ -66,7 +67,7 @@ def match_batch(index: Index, batch: pa.RecordBatch, json_column: str | None = N
             size = min(CHUNK, batch.num_rows - start)
             chunk = [(name, array.slice(start, size)) for name, array in used]
             parts.append(_match_chunk(index, chunk, size, start, json_column is not None))
-        return _joined(parts)
+        return joined_pairs(parts)
 
 
 def match_events(index: Index, events: list[Event]) -> Pairs:
@@ -81,7 +82,8 @@ def _text_column(columns: Mapping[str, pa.Array], name: str) -> pa.Array:
     return columns[name]
 
 
-def _joined(parts: list[Pairs]) -> Pairs:
+def joined_pairs(parts: list[Pairs]) -> Pairs:
+    """The pairs of batches that follow each other."""
     if len(parts) == 1:
         return parts[0]
     counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
@@ -95,8 +97,8 @@ def _match_chunk(index: Index, fields: list[Field], size: int, first_row: int, i
     if any(is_list(array.type) for _, array in fields):
         return _match_views(index, row_views(fields, size, first_row))
     columns = index.encoder.from_arrow(fields, size)
-    rows, entries = _run(index, columns, lambda row: _view_of_row(fields, row))
-    return _pairs(index, rows, entries, size)
+    rows, entries = decided_pairs(index, columns, lambda row: _view_of_row(fields, row))
+    return pairs_by_event(index, rows, entries, size)
 
 
 def _view_of_row(fields: list[Field], row: int) -> dict[str, Value]:
@@ -104,16 +106,21 @@ def _view_of_row(fields: list[Field], row: int) -> dict[str, Value]:
 
 
 def _match_views(index: Index, views_of_events: Iterable[list[dict[str, Value]]]) -> Pairs:
+    return pairs_by_event(index, *match_views(index, views_of_events))
+
+
+def match_views(index: Index, views_of_events: Iterable[list[dict[str, Value]]]) -> tuple[Array, Array, int]:
+    """The matching (event, entry) pairs of events, given by their views, and how many events there are."""
     views, owners = flat_list(views_of_events)
-    rows, entries = _run(index, index.encoder.from_views(views), views.__getitem__)
+    rows, entries = decided_pairs(index, index.encoder.from_views(views), views.__getitem__)
     events = owners[rows]
     size = int(owners[-1]) + 1 if len(owners) else 0
     if len(views) > size:  # several views of one event may match
         events, entries = index.distinct(events, entries, size)
-    return _pairs(index, events, entries, size)
+    return events, entries, size
 
 
-def _run(index: Index, columns: Columns, view_of: Callable[[int], Mapping[str, Value]]) -> tuple[Array, Array]:
+def decided_pairs(index: Index, columns: Columns | Scanned, view_of: Callable[[int], Mapping[str, Value]]) -> tuple[Array, Array]:
     """The matching (row, entry) pairs, each once, the uncertain ones decided."""
     rows, found = index.run_columns(columns)
     if len(found) == 0 or found.max() < REPEATS:
@@ -136,7 +143,8 @@ def _decided(
         yield from (pair for pair in group if evaluate(index.opaque_filter(pair[1]), view))
 
 
-def _pairs(index: Index, events: Array, entries: Array, size: int) -> Pairs:
+def pairs_by_event(index: Index, events: Array, entries: Array, size: int) -> Pairs:
+    """The subscriptions of pairs (event, entry)."""
     index.count(size, len(events))
     return Pairs(*sort_by_event(events, entries, index.registry.members, index.registry.blocks, size))
 

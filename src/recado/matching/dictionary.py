@@ -45,6 +45,8 @@ class Dictionary:
         self.attribute_of: list[int] = [0]
         self.references: list[int] = [0]
         self.changed: set[int] = set()  # attributes that got new constants since somebody looked
+        self.changes = 0  # how often a code was given or taken back
+        self.text_changes = 0  # how often an attribute began to need its text
 
     @property
     def constants(self) -> int:
@@ -67,7 +69,9 @@ class Dictionary:
 
     def needs_text(self, attribute: int, fold: bool) -> None:
         """Some filter looks into the text of this attribute."""
-        (self.wants_folded if fold else self.wants_text)[attribute] = True
+        wanted = self.wants_folded if fold else self.wants_text
+        self.text_changes += not wanted[attribute]
+        wanted[attribute] = True
 
     def hold(self, attribute: int, value: Value) -> int:
         """The code of a constant, held for the caller until ``release``."""
@@ -99,6 +103,7 @@ class Dictionary:
         self.codes[attribute][key] = code
         self.changed.add(attribute)
         self.versions[attribute] += 1
+        self.changes += 1
         return code
 
     def release(self, codes: Iterable[int]) -> list[int]:
@@ -112,6 +117,7 @@ class Dictionary:
                 attribute = self.attribute_of[constant]
                 del self.codes[attribute][self._keys[constant]]
                 self.versions[attribute] += 1
+                self.changes += 1
                 self._keys[constant] = None
                 self._free.append(constant)
                 gone.append(constant)

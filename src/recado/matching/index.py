@@ -28,11 +28,13 @@ from recado.matching.encode import Columns, Encoder, encode_scalar
 from recado.matching.layout import Blank, Space
 from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
+from recado.matching.scanner import Scanned, Scanner, Texts
 from recado.matching.single import CANDIDATES, FOUND, UNCERTAIN, match_event
 from recado.matching.store import Store
 from recado.matching.unaligned import PADDING
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
+from recado.model.limits import Limits
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 
@@ -54,6 +56,7 @@ class Index:
         self.lock = threading.RLock()
         self.encoder = Encoder(self.dictionary)
         self._compiler = Compiler(self.dictionary)
+        self._scanner: Scanner | None = None
         self._candidates = 0
         self._matches = 0
         self._events = 0
@@ -211,7 +214,13 @@ class Index:
             np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA,
         )
 
-    def run_columns(self, columns: Columns) -> tuple[Array, Array]:
+    def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:
+        """JSON texts as columns, as far as the kernel reads them (``recado.matching.scanner``)."""
+        if self._scanner is None:
+            self._scanner = Scanner(self.dictionary)
+        return self._scanner.scan(texts, limits, needs_id)
+
+    def run_columns(self, columns: Columns | Scanned) -> tuple[Array, Array]:
         """Run the batch kernel on encoded columns: (rows, entries with flags)."""
         store, space = self.store, self._space
         if columns.size == 0:

@@ -1,0 +1,303 @@
+"""JSON texts to the columns of a batch, as far as the kernel in ``recado.matching.scan`` reads them.
+
+A ``Scanner`` belongs to one dictionary. It holds the names that the kernel looks for, and the words (strings and
+booleans of attributes that filters know) that it has seen, with their codes. These are forgotten when they become many,
+and whenever the dictionary changes, so a code is never older than the filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from recado.matching import scan
+from recado.matching.dictionary import ABSENT, Dictionary, key_of
+from recado.matching.encode import encode_scalar
+from recado.matching.instructions import bracket
+from recado.matching.unaligned import PADDING
+from recado.matching.verify import CODE, INSTANT, NUMBER, ROW_COLUMNS
+from recado.model.event import ENVELOPE
+from recado.model.flat import RESERVED
+from recado.model.limits import Limits
+from recado.model.values import Kind, Value, microseconds
+
+Array = NDArray[Any]
+MOST_WORDS = 1 << 16
+POOL_BYTES = 1 << 22
+CELLS = 1 << 22
+"""At most so many cells has a matrix of a batch, if its events are many."""
+LONGEST_STRING, LONGEST_NAME, MOST_MEMBERS, DEEPEST, LONGEST_TEXT = 1 << 20, 4_096, 900, 12, 1 << 21
+"""What is beyond these is left to the reader of events, whatever its limits."""
+_ROLES = {"id": scan.ID, "type": scan.TEXT_MEMBER, "source": scan.TEXT_MEMBER, "time": scan.TIME_MEMBER}
+_SPECIAL = (*ENVELOPE, *RESERVED)
+
+
+class Texts(NamedTuple):
+    """Texts in one array of bytes; ``data`` goes on behind them, which is room for the kernel."""
+
+    data: Array
+    starts: Array
+    ends: Array
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def part(self, first: int, last: int) -> Texts:
+        return Texts(self.data, self.starts[first:last], self.ends[first:last])
+
+
+def joined(texts: Sequence[bytes]) -> Texts:
+    """Many texts, each of which may hold any bytes."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
+    return Texts(_with_room(b"\0".join((*texts, b""))), starts, ends - 1)
+
+
+def from_column(column: pa.Array) -> Texts:
+    """The texts of an Arrow column of strings; a null is an empty text."""
+    return joined([b"" if text is None else text for text in column.cast(pa.large_binary()).to_pylist()])
+
+
+def from_lines(block: bytes) -> Texts:
+    """The lines of a block, without their ends; the last one need not have one."""
+    data = _with_room(block)
+    used = data[: len(block)]
+    ends = np.flatnonzero(used == 0x0A)
+    used[ends] = 0
+    if len(block) and not block.endswith(b"\n"):
+        ends = np.append(ends, len(block))
+    starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1] + 1))
+    return Texts(data, starts, ends)
+
+
+def _with_room(block: bytes) -> Array:
+    """The bytes, a zero, and twice their size: for strings without escapes, and for casefolded ones."""
+    data: Array = np.empty(3 * len(block) + LONGEST_NAME + 64, np.uint8)
+    data[: len(block)] = np.frombuffer(block, np.uint8)
+    data[len(block) : len(block) + 64] = 0
+    return data
+
+
+class Scanned:
+    """What the kernel made of texts: the columns of ``size`` events, and the numbers of the texts that it left.
+
+    Of each event ``owners`` is the number of its text, ``ids`` where in ``data`` its id stands (negative if it has
+    none) and how long it is, ``times`` its microseconds (``NO_TIME``).
+    """
+
+    def __init__(self, texts: Texts, rows: int, attributes: int) -> None:
+        width = len(texts)
+        self.size = self.seen = 0
+        self.data = texts.data
+        self.rows: Array = np.zeros((max(attributes, 1), ROW_COLUMNS), np.int32)
+        self.codes: Array = np.empty((rows, width), np.int32)
+        self.numbers: Array = np.empty((rows + 1, width))
+        self.ups = self.numbers
+        self.starts: Array = np.empty((2 * rows, width), np.int64)
+        self.lengths: Array = np.empty((2 * rows, width), np.int64)
+        self.codes[0], self.numbers[0], self.starts[0], self.lengths[0] = ABSENT, np.nan, -1, 0
+        self.ids: Array = np.empty((width, 2), np.int64)
+        self.times: Array = np.empty(width, np.int64)
+        self.owners: Array = np.empty(width, np.int32)
+        self.left: Array = np.empty(width, np.int32)
+        self.later: Array = np.empty((2 * width + 1_024, 4), np.int64)
+
+    @property
+    def has_texts(self) -> bool:
+        return len(self.starts) > 1
+
+    def matrices(self) -> tuple[Any, ...]:
+        """What the batch kernel takes, as ``recado.matching.encode.Columns`` has it."""
+        data = self.data.view()
+        data.flags.writeable = False  # as it is in batches that come another way: kernels are compiled once for both
+        exact = self.ups is self.numbers
+        return self.rows, self.codes, self.numbers, self.ups, exact, self.starts, self.lengths, data
+
+    def id(self, event: int) -> str:
+        """The id of an event; empty if its text has none."""
+        start, length = self.ids[event].tolist()
+        return self.data[start : start + length].tobytes().decode() if start >= 0 else ""
+
+
+class Scanner:
+    """Reads texts for one dictionary."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+        self._names: Array = np.zeros((64, scan.NAME_COLUMNS), np.int64)
+        self._name_table: Array = np.full(256, -1, np.int32)
+        self._name_pool: Array = np.zeros(4_096, np.uint8)
+        self._pool_top = 0
+        self._shape = (0, 0)  # how many names the dictionary had, and how often one began to need its text
+        self._row_of: dict[str, int] = {}
+        for name in _SPECIAL:
+            self._enter(name, -1, _ROLES.get(name, scan.LEFT))
+        self._words: Array = np.empty((MOST_WORDS, 4), np.int64)
+        self._word_table: Array = np.full(4 * MOST_WORDS, -1, np.int32)
+        self._pool: Array = np.empty(POOL_BYTES, np.uint8)
+        self._word_codes: Array = np.full(MOST_WORDS, scan.UNKNOWN_CODE, np.int32)
+        self._looked_up = 0
+        self._change = -1
+        self._seen: Array = np.zeros((scan.SEEN, 2), np.int64)
+        self._stack: Array = np.zeros(DEEPEST + 2, np.int64)
+        self._touched: Array = np.zeros(MOST_MEMBERS + 1, np.int64)
+        self._state: Array = np.zeros(scan.STATE_SIZE, np.int64)
+        self._lookups: dict[tuple[int, Kind], tuple[int, Array, Array]] = {}
+
+    def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:
+        """The first of the texts, ``seen`` of them; the others find room in another batch.
+
+        ``needs_id`` leaves texts without an id to the reader, as is done anyhow if filters ask for ids.
+        """
+        self._renew()
+        known = len(self.dictionary.codes)
+        rows = min(known + 1, max(MOST_MEMBERS + 2, CELLS // max(len(texts), 1)))
+        scanned = Scanned(texts, rows, known)
+        state, counts = self._state, np.zeros(3, np.int64)
+        state[scan.TOP] = int(texts.ends[-1]) + 1 if len(texts) else 0
+        state[scan.PATH] = len(texts.data) - LONGEST_NAME - 16
+        state[[scan.CODE_ROWS, scan.NUMBER_ROWS, scan.TEXT_ROWS]] = 1
+        state[scan.LATER] = 0
+        bounds = np.array(
+            [
+                min(limits.string_chars, LONGEST_STRING),
+                min(limits.name_chars, LONGEST_NAME),
+                min(limits.attributes, MOST_MEMBERS),
+                min(limits.nesting, DEEPEST),
+                min(limits.event_bytes, LONGEST_TEXT),
+                needs_id or "id" in self.dictionary.names,
+            ],
+            np.int64,
+        )
+        scan.scan_texts(
+            texts.data, texts.starts, texts.ends, self._names, self._name_table, self._name_pool, bounds,
+            self._words, self._word_table, self._pool, self._word_codes, self._seen, self._stack, scanned.rows,
+            scanned.codes, scanned.numbers, scanned.starts, scanned.lengths, scanned.ids, scanned.times,
+            scanned.owners, scanned.left, self._touched, scanned.later, counts, state,
+        )  # fmt: skip
+        scanned.seen, scanned.size, left = counts.tolist()
+        self._settle(scanned)
+        scanned.left = scanned.left[:left]
+        scanned.owners = scanned.owners[: scanned.size]
+        return scanned
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """Take over what has changed in the dictionary."""
+        dictionary, known = self.dictionary, len(self.dictionary.names)
+        for name in islice(dictionary.names, self._shape[0], None):
+            self._enter(name, dictionary.names[name], scan.PLAIN)
+        if self._shape != (known, dictionary.text_changes):
+            self._shape = known, dictionary.text_changes
+            rows = list(map(self._row_of.__getitem__, dictionary.names))
+            self._names[rows, scan.WANTS_TEXT] = dictionary.wants_text
+            self._names[rows, scan.WANTS_FOLDED] = dictionary.wants_folded
+        full = self._state[scan.WORDS] > MOST_WORDS // 2 or self._state[scan.POOL] > POOL_BYTES // 2
+        if full or self._change != dictionary.changes:
+            self._change = dictionary.changes
+            self._forget_words()
+
+    def _enter(self, name: str, attribute: int, role: int) -> None:
+        row = self._row_of.get(name)
+        if row is not None:  # of the envelope
+            self._names[row, scan.ATTRIBUTE] = attribute
+            return
+        row = self._row_of[name] = len(self._row_of)
+        encoded = name.encode(errors="surrogatepass")
+        if row >= len(self._names):
+            self._names = np.concatenate((self._names, np.zeros_like(self._names)))
+        while self._pool_top + len(encoded) + PADDING > len(self._name_pool):
+            self._name_pool = np.concatenate((self._name_pool, np.zeros_like(self._name_pool)))
+        self._name_pool[self._pool_top : self._pool_top + len(encoded)] = np.frombuffer(encoded, np.uint8)
+        self._names[row] = 0, self._pool_top, len(encoded), attribute, role, 0, 0
+        self._pool_top += len(encoded)
+        if 3 * (row + 1) > len(self._name_table):
+            self._name_table = np.full(4 * len(self._name_table), -1, np.int32)
+            scan.enter_names(0, row, self._names, self._name_table, self._name_pool)
+        scan.enter_names(row, row + 1, self._names, self._name_table, self._name_pool)
+
+    # -- codes ---------------------------------------------------------------------------------------------------------
+
+    def _forget_words(self) -> None:
+        if self._state[scan.WORDS]:
+            self._word_table.fill(-1)
+            self._word_codes[: self._state[scan.WORDS]] = scan.UNKNOWN_CODE
+        self._state[scan.WORDS] = self._state[scan.POOL] = self._looked_up = 0
+
+    def _settle(self, scanned: Scanned) -> None:
+        """Give cells their codes, and numbers that the kernel was not sure of their values."""
+        state = self._state
+        code_rows, number_rows, text_rows = state[[scan.CODE_ROWS, scan.NUMBER_ROWS, scan.TEXT_ROWS]].tolist()
+        scanned.codes, scanned.numbers = scanned.codes[:code_rows], scanned.numbers[:number_rows]
+        scanned.starts, scanned.lengths = scanned.starts[:text_rows], scanned.lengths[:text_rows]
+        scanned.ups = scanned.numbers
+        if self._look_up():
+            scan.settle_words(scanned.codes, scanned.size, 1, code_rows, self._word_codes)
+        for which, kind in ((NUMBER, Kind.NUMBER), (INSTANT, Kind.TIME)):
+            for attribute in np.flatnonzero(scanned.rows[:, which]).tolist():
+                keys, codes = self._constants(attribute, kind)
+                if len(keys):
+                    row, number_row = scanned.rows[attribute, CODE], scanned.rows[attribute, which]
+                    scan.settle_numbers(
+                        scanned.codes, row, scanned.numbers, number_row, scanned.size, int(kind), keys, codes
+                    )
+        if state[scan.LATER]:
+            self._settle_later(scanned, scanned.later[: state[scan.LATER]].tolist())
+
+    def _look_up(self) -> bool:
+        """Find the codes of words that are new; were there any?"""
+        first, last = self._looked_up, int(self._state[scan.WORDS])
+        if first == last:
+            return False
+        self._looked_up = last
+        keys, starts, lengths = self._words[first:last, 1:].T.tolist()
+        base = starts[0]
+        pool = self._pool[base : self._state[scan.POOL]].tobytes()
+        dictionary = self.dictionary.codes
+        found = []
+        for key, start, length in zip(keys, starts, lengths, strict=True):
+            kind = key & 3
+            text = pool[start - base : start - base + length]
+            value = text.decode() if kind == Kind.STRING else key_of(text == b"true")
+            found.append(dictionary[key >> 2].get(value, kind))
+        self._word_codes[first:last] = found
+        return True
+
+    def _constants(self, attribute: int, kind: Kind) -> tuple[Array, Array]:
+        """The constants of an attribute that a float can equal, sorted, and their codes."""
+        version = self.dictionary.versions[attribute]
+        kept = self._lookups.get((attribute, kind))
+        if kept is None or kept[0] != version:
+            pairs = sorted(_exact_floats(self.dictionary.codes[attribute].items(), kind))
+            keys = np.array([key for key, _ in pairs], np.float64)
+            kept = self._lookups[attribute, kind] = version, keys, np.array([code for _, code in pairs], np.int32)
+        return kept[1], kept[2]
+
+    def _settle_later(self, scanned: Scanned, later: list[list[int]]) -> None:
+        for attribute, event, start, length in later:
+            text = scanned.data[start : start + length].tobytes()
+            number: Value = int(text) if text.lstrip(b"-").isdigit() else float(text)
+            code, down, up = encode_scalar(self.dictionary.codes[attribute], number)
+            row = scanned.rows[attribute, NUMBER]
+            scanned.codes[scanned.rows[attribute, CODE], event] = code
+            scanned.numbers[row, event] = down
+            if down != up:
+                if scanned.ups is scanned.numbers:
+                    scanned.ups = scanned.numbers.copy()
+                scanned.ups[row, event] = up
+            elif scanned.ups is not scanned.numbers:
+                scanned.ups[row, event] = up
+
+
+def _exact_floats(constants: Iterable[tuple[Any, int]], kind: Kind) -> Iterable[tuple[float, int]]:
+    for key, code in constants:
+        if code & 3 == kind:
+            number = microseconds(key) if kind is Kind.TIME else key
+            if bracket(number)[0] == number:
+                yield float(number), code
