@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
+from recado.cli.inputs import Block
 from recado.matching.canary import Disagreement
 from recado.model.event import Event
 from recado.model.filter import FALSE, Filter
@@ -18,6 +19,7 @@ from recado.semantics.match import semantic_match
 from recado.semantics.settings import read_settings
 
 EngineName = Literal["index", "naive", "batch"]
+Read = Callable[[int], Event | None]
 Matched = Iterator[tuple[str, list[str]]]
 """For each event of a chunk, in order: its id and the sorted ids of its subscriptions."""
 
@@ -30,6 +32,10 @@ class Engine(Protocol):
         """Take subscriptions that were read from records, and so are checked."""
 
     def match(self, events: Sequence[Event]) -> Matched: ...
+
+    def match_block(self, block: Block, read: Read) -> Matched:
+        """Match the events of a block; ``read`` gives that of the record with a number, or None if it is none."""
+
     def __len__(self) -> int: ...
 
 
@@ -53,7 +59,15 @@ class Verified:
         self._engine.load(held)
 
     def match(self, events: Sequence[Event]) -> Matched:
-        found, expected = self._engine.match(events), self._plain.match(events)
+        return self._compared(events, self._engine.match(events))
+
+    def match_block(self, block: Block, read: Read) -> Matched:
+        events = [read(number) for number in range(len(block))]  # once: what is bad is reported then
+        found = self._engine.match_block(block, events.__getitem__)
+        return self._compared([event for event in events if event is not None], found)
+
+    def _compared(self, events: Sequence[Event], found: Matched) -> Matched:
+        expected = self._plain.match(events)
         for event, (id, ids), (_, right) in zip(events, found, expected, strict=True):
             self.pairs += len(self._plain)
             if ids != right:
@@ -100,6 +114,9 @@ class _Naive:
         for event in events:
             yield event.id, [id for id, one in held if self._matches(event, one)]
 
+    def match_block(self, block: Block, read: Read) -> Matched:
+        return self.match(_all_of(block, read))
+
     def _matches(self, event: Event, subscription: Subscription) -> bool:
         return semantic_match(event, subscription, None, self._semantics, self._default) is not None
 
@@ -124,9 +141,27 @@ class _Index:
     def match(self, events: Sequence[Event]) -> Matched:
         return ((event.id, self._matcher.match(event)) for event in events)
 
+    def match_block(self, block: Block, read: Read) -> Matched:
+        """Through columns in one go, if all subscriptions are exact; semantic ones need events."""
+        if self._matcher.semantic:
+            yield from self.match(_all_of(block, read))
+            return
+        from recado.matching.from_texts import match_texts
+
+        index = self._matcher.exact
+        found = match_texts(index, block.texts(), read)
+        subscriptions, offsets = found.pairs.ids(index).to_pylist(), found.pairs.offsets.tolist()
+        for number, event in enumerate(found.ids(block.default_id)):
+            if event is not None:
+                yield event, sorted(subscriptions[offsets[number] : offsets[number + 1]])
+
 
 class _Batch(_Index):
     def match(self, events: Sequence[Event]) -> Matched:
         """The whole chunk in one call of the batch matcher."""
         found = self._matcher.match_many(events)
         return ((event.id, sorted(ids)) for event, ids in zip(events, found, strict=True))
+
+
+def _all_of(block: Block, read: Read) -> list[Event]:
+    return [event for number in range(len(block)) if (event := read(number)) is not None]

@@ -1,24 +1,31 @@
 """Where a verb reads from: NDJSON files, JSON arrays and standard input, in bounded memory.
 
 A record comes with its place (``events.ndjson:17``) so that a message about it can name that place. A line longer
-than the limit is never held whole.
+than the limit is never held whole. Events come in blocks, each of which is matched in one go.
 """
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from recado.cli.output import complain
 from recado.errors import RecadoError
 from recado.model.codec import split_batch
 from recado.model.limits import LIMITS
 
+if TYPE_CHECKING:
+    from recado.matching.json_texts import Texts
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK_BYTES = 1 << 20
+BLOCK_RECORDS = 4_096
 
 
 class Record(NamedTuple):
@@ -39,6 +46,42 @@ class Record(NamedTuple):
         """An id for an event that has none: ``line-17``, or ``item-3`` of an array."""
         kind = "line" if self.place.startswith(":") else "item"
         return f"{kind}-{self.place.strip(':[]')}"
+
+
+class Block:
+    """Records that follow each other: given as such, or as the bytes of whole lines from a number on."""
+
+    def __init__(self, records: Sequence[Record] = (), lines: bytes = b"", first_line: int = 1) -> None:
+        self._records, self._bytes, self._first_line = records, lines, first_line
+        self.bytes = len(lines) or sum(len(record.raw) for record in records)
+
+    def __len__(self) -> int:
+        if self._records:
+            return len(self._records)
+        return self._bytes.count(b"\n") + (self._bytes[-1:] not in (b"", b"\n"))
+
+    def texts(self) -> Texts:
+        """All of them, for the kernel that reads them in one go."""
+        from recado.matching.json_texts import from_lines, joined  # slow to import, and few need it
+
+        return joined([record.raw for record in self._records]) if self._records else from_lines(self._bytes)
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return self._bytes.split(b"\n")
+
+    def record(self, number: int) -> Record | None:
+        """The record with a number, from 0 on; None for a blank line."""
+        if self._records:
+            return self._records[number]
+        raw, place = self._lines[number], f":{self._first_line + number}"
+        if len(raw) > LIMITS.event_bytes:
+            return Record(place, b"", _too_long("line", LIMITS.event_bytes))
+        return Record(place, raw) if raw.strip() else None
+
+    def default_id(self, number: int) -> str:
+        """An id for an event that has none."""
+        return self._records[number].default_id if self._records else f"line-{self._first_line + number}"
 
 
 class Problems:
@@ -99,6 +142,43 @@ def event_records(stream: io.BufferedReader[Any], path: str) -> Iterator[Record]
         yield Record(":1", raw, _too_long("event", LIMITS.event_bytes) if len(raw) > LIMITS.event_bytes else "")
     else:
         yield from lines(stream, LIMITS.event_bytes)
+
+
+def event_blocks(stream: io.BufferedReader[Any], path: str) -> Iterator[Block]:
+    """The same, many at a time."""
+    start = stream.peek().removeprefix(_BYTE_ORDER_MARK).lstrip()
+    if start.startswith(b"[") or path.endswith(".json"):
+        yield from (Block(records) for records in _chunks(event_records(stream, path)))
+    else:
+        yield from _line_blocks(stream)
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    waiting = iter(records)
+    while some := list(islice(waiting, BLOCK_RECORDS)):
+        yield some
+
+
+def _line_blocks(stream: io.BufferedReader[Any]) -> Iterator[Block]:
+    """Lines as they lie in the file; of one that is longer than the limit only the beginning is held."""
+    number, rest, is_first = 1, b"", True
+    while read := stream.read(BLOCK_BYTES):
+        data = rest + read
+        if is_first:
+            data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
+        end = data.rfind(b"\n") + 1
+        rest = data[end:]
+        if end:
+            block = Block(lines=data[:end], first_line=number)
+            number += len(block)
+            yield block
+        if len(rest) > LIMITS.event_bytes:
+            _skip_line(stream)
+            rest = b""
+            yield Block([Record(f":{number}", b"", _too_long("line", LIMITS.event_bytes))])
+            number += 1
+    if rest:
+        yield Block(lines=rest, first_line=number)
 
 
 def _elements(array: bytes) -> Iterator[Record]:

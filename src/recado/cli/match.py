@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +19,9 @@ import msgspec
 from cyclopts import Parameter
 
 from recado.cli.engines import Engine, EngineName, Verified, make_engine
-from recado.cli.inputs import Problems, display_name, event_records, lines, opened
+from recado.cli.inputs import Block, Problems, display_name, event_blocks, event_records, lines, opened
 from recado.cli.meaning import Meaning
-from recado.cli.output import complain, console, for_people, plural, write_json
+from recado.cli.output import complain, console, for_people, plural
 from recado.cli.verb import FAILED, OK, Source, verb
 from recado.errors import RecadoError
 from recado.filters.records import read_subscription
@@ -101,14 +102,13 @@ def match(
     bad_subscriptions, started = problems.count, time.perf_counter()
     first: list[tuple[str, str]] = []
     with _progress(events, quiet) as advance:
-        pairs = matched_pairs(matcher, read_events(events, problems, counts), counts, advance)
+        pairs = matched_pairs(matcher, events, problems, counts, advance)
         if for_people(json):
             first = list(islice(pairs, SHOWN))
             for _ in pairs:  # they are counted
                 pass
         else:
-            for event, subscription in pairs:
-                write_json({"event": event, "subscription": subscription})
+            write_pairs(pairs)
     if for_people(json):  # only now, below where the progress bar was
         _show(first, counts.matches)
     sys.stdout.flush()
@@ -200,16 +200,44 @@ def read_events(path: str, problems: Problems, counts: Counts) -> Iterator[Event
 
 
 def matched_pairs(
-    matcher: Engine, events: Iterator[Event], counts: Counts, advance: Callable[[Counts], None]
+    matcher: Engine, path: str, problems: Problems, counts: Counts, advance: Callable[[Counts], None]
 ) -> Iterator[tuple[str, str]]:
-    """Event id and subscription id, for every match, chunk by chunk."""
-    while chunk := list(islice(events, CHUNK)):
-        for event, subscriptions in matcher.match(chunk):
-            counts.events += 1
-            counts.matches += len(subscriptions)
-            for subscription in subscriptions:
-                yield event, subscription
-        advance(counts)
+    """Event id and subscription id, for every match, block by block."""
+    with opened(path) as stream:
+        for block in event_blocks(stream, path):
+            counts.bytes += block.bytes
+            for event, subscriptions in matcher.match_block(block, partial(_read_in, block, path, problems)):
+                counts.events += 1
+                counts.matches += len(subscriptions)
+                for subscription in subscriptions:
+                    yield event, subscription
+            advance(counts)
+
+
+def _read_in(block: Block, path: str, problems: Problems, number: int) -> Event | None:
+    """The event of a record; None if it is blank or, which is reported, none."""
+    record = block.record(number)
+    if record is None:
+        return None
+    try:
+        return read_event(record.text(), default_id=record.default_id)
+    except RecadoError as error:
+        problems.report(path, record.place, str(error))
+        return None
+
+
+class Pair(msgspec.Struct, gc=False):
+    """A line of output."""
+
+    event: str
+    subscription: str
+
+
+def write_pairs(pairs: Iterator[tuple[str, str]]) -> None:
+    """All of them, a line each, many at a time."""
+    encode = msgspec.json.Encoder().encode_lines
+    while some := [Pair(event, subscription) for event, subscription in islice(pairs, CHUNK)]:
+        sys.stdout.buffer.write(encode(some))
 
 
 def _show(pairs: list[tuple[str, str]], matches: int) -> None:

@@ -25,7 +25,6 @@ from recado.matching.columns import REPEATS, UNCERTAIN, sort_by_event
 from recado.matching.encode import Columns
 from recado.matching.index import Index
 from recado.matching.scanner import Scanned
-from recado.model.codec import read_event
 from recado.model.event import Event, expansions
 from recado.model.values import Value
 
@@ -58,15 +57,16 @@ def match_batch(index: Index, batch: pa.RecordBatch, json_column: str | None = N
     """Match every row of a batch."""
     with index.lock:
         fields = fields_of(batch)
-        if json_column is None:
-            used = [(name, normal(name, array)) for name, array in fields if name in index.dictionary.names]
-        else:
-            used = [(json_column, _text_column(dict(fields), json_column))]
+        if json_column is not None:
+            from recado.matching.from_texts import match_json  # noqa: PLC0415  # it joins batches, so it comes after this module
+
+            return match_json(index, json_column, _text_column(dict(fields), json_column))
+        used = [(name, normal(name, array)) for name, array in fields if name in index.dictionary.names]
         parts = []
         for start in range(0, max(batch.num_rows, 1), CHUNK):
             size = min(CHUNK, batch.num_rows - start)
             chunk = [(name, array.slice(start, size)) for name, array in used]
-            parts.append(_match_chunk(index, chunk, size, start, json_column is not None))
+            parts.append(_match_chunk(index, chunk, size, start))
         return joined_pairs(parts)
 
 
@@ -90,10 +90,7 @@ def joined_pairs(parts: list[Pairs]) -> Pairs:
     return Pairs(np.cumsum(counts), np.concatenate([part.slots for part in parts]))
 
 
-def _match_chunk(index: Index, fields: list[Field], size: int, first_row: int, is_json: bool) -> Pairs:
-    if is_json:
-        events = _read_json(fields[0][0], fields[0][1], first_row)
-        return _match_views(index, (list(expansions(event, index.dictionary.names)) for event in events))
+def _match_chunk(index: Index, fields: list[Field], size: int, first_row: int) -> Pairs:
     if any(is_list(array.type) for _, array in fields):
         return _match_views(index, row_views(fields, size, first_row))
     columns = index.encoder.from_arrow(fields, size)
@@ -120,7 +117,9 @@ def match_views(index: Index, views_of_events: Iterable[list[dict[str, Value]]])
     return events, entries, size
 
 
-def decided_pairs(index: Index, columns: Columns | Scanned, view_of: Callable[[int], Mapping[str, Value]]) -> tuple[Array, Array]:
+def decided_pairs(
+    index: Index, columns: Columns | Scanned, view_of: Callable[[int], Mapping[str, Value]]
+) -> tuple[Array, Array]:
     """The matching (row, entry) pairs, each once, the uncertain ones decided."""
     rows, found = index.run_columns(columns)
     if len(found) == 0 or found.max() < REPEATS:
@@ -147,11 +146,3 @@ def pairs_by_event(index: Index, events: Array, entries: Array, size: int) -> Pa
     """The subscriptions of pairs (event, entry)."""
     index.count(size, len(events))
     return Pairs(*sort_by_event(events, entries, index.registry.members, index.registry.blocks, size))
-
-
-def _read_json(column: str, array: pa.Array, first_row: int) -> Iterator[Event]:
-    for row, text in enumerate(array.to_pylist(), first_row):
-        try:
-            yield Event(f"row-{row}") if text is None else read_event(text, default_id=f"row-{row}")
-        except EventError as error:
-            raise EventError(f"row {row} of column {column!r}: {error}") from None

@@ -11,13 +11,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from recado.errors import EventError
 from recado.matching.batch import CHUNK, Pairs, decided_pairs, joined_pairs, match_views, pairs_by_event
 from recado.matching.index import Index
+from recado.matching.json_texts import Texts, joined
 from recado.matching.scan import NO_TIME
-from recado.matching.scanner import Scanned, Texts
-from recado.model.event import Event, expansions
+from recado.matching.scanner import Scanned
+from recado.model.codec import read_event
+from recado.model.event import Event, expansions, only_view
 from recado.model.limits import LIMITS, Limits
 from recado.model.values import Value, microseconds
 
@@ -70,13 +74,40 @@ def match_texts(
     with index.lock:
         found, parts = MatchedTexts(), []
         first = 0
-        while first < len(texts):
+        while first < texts.size:
             scanned = index.scan(texts.part(first, first + CHUNK), limits, needs_id)
             parts.append(_match_scanned(index, scanned, first, read, found))
             first += scanned.seen
         if parts:
             found.pairs = joined_pairs(parts)
         return found
+
+
+def match_json(index: Index, column: str, array: pa.Array) -> Pairs:
+    """Match every row of an Arrow column of JSON texts; an EventError names the row that is no event.
+
+    A null is an event without attributes. An event without an id is called after its row.
+    """
+    texts = array.to_pylist()
+
+    def read(row: int) -> Event:
+        text = texts[row]
+        try:
+            return Event(f"row-{row}") if text is None else read_event(text, default_id=f"row-{row}")
+        except EventError as error:
+            raise EventError(f"row {row} of column {column!r}: {error}") from None
+
+    return match_texts(index, joined([b"" if text is None else to_bytes(text) for text in texts]), read).pairs
+
+
+def to_bytes(text: str | bytes) -> bytes:
+    """A text as the kernel takes it; nothing, which it leaves, if it has no UTF-8."""
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return b""
 
 
 def _match_scanned(index: Index, scanned: Scanned, first: int, read: Read, found: MatchedTexts) -> Pairs:
@@ -87,7 +118,7 @@ def _match_scanned(index: Index, scanned: Scanned, first: int, read: Read, found
     def view_of(row: int) -> Mapping[str, Value]:
         event = read(first + int(scanned.owners[row]))
         assert event is not None, "the kernel took a text for an event, and the reader does not"
-        return dict(event.items())  # type: ignore[arg-type]  # texts with arrays are left
+        return only_view(event)  # texts with arrays are left
 
     rows, entries = decided_pairs(index, scanned, view_of)
     events = scanned.owners[rows]

@@ -11,8 +11,9 @@ Subscriptions come and go at any time; a lock makes every call whole, so threads
 from __future__ import annotations
 
 import os
+import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -25,14 +26,15 @@ from recado.filters.evaluate import evaluate
 from recado.matching.columns import distinct, match_columns
 from recado.matching.dictionary import Dictionary
 from recado.matching.encode import Columns, Encoder, encode_scalar
+from recado.matching.json_texts import Texts
 from recado.matching.layout import Blank, Space
 from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
-from recado.matching.scanner import Scanned, Scanner, Texts
-from recado.matching.single import CANDIDATES, FOUND, UNCERTAIN, match_event
+from recado.matching.scanner import Scanned, Scanner
+from recado.matching.single import match_event
 from recado.matching.store import Store
 from recado.matching.unaligned import PADDING
-from recado.model.event import Event, expansions
+from recado.model.event import Event, expansions, only_view
 from recado.model.filter import Filter
 from recado.model.limits import Limits
 from recado.model.subscription import Subscription, check_id
@@ -57,6 +59,8 @@ class Index:
         self.encoder = Encoder(self.dictionary)
         self._compiler = Compiler(self.dictionary)
         self._scanner: Scanner | None = None
+        self._rows: Array = np.zeros((64, 4))
+        self._packs: dict[int, Callable[..., None]] = {}
         self._candidates = 0
         self._matches = 0
         self._events = 0
@@ -156,8 +160,7 @@ class Index:
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""
         with self.lock:
-            slots = self.match_slots(event)
-            return sorted(self.registry.id_array(slots).to_pylist())
+            return sorted(self.registry.ids_of(self.match_entries(event)))
 
     def match_slots(self, event: Event) -> Array:
         """The slots of the matching subscriptions, in no order; ``id_of`` names them."""
@@ -166,11 +169,11 @@ class Index:
 
     def match_entries(self, event: Event) -> Array:
         """The numbers of the matching entries, in no order."""
-        if any(type(value) is tuple for value in event.attributes.values()):
+        if tuple in map(type, event.attributes.values()):
             views = list(expansions(event, self.dictionary.names))
             found = np.unique(np.concatenate([self._match_view(view) for view in views]))
         else:
-            found = self._match_view(dict(event.items()))  # type: ignore[arg-type]  # no value is a tuple
+            found = self._match_view(only_view(event))
         self.count(1, len(found))
         return found
 
@@ -181,11 +184,11 @@ class Index:
         store.events += 1
         blank.stamp += 1
         match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
-        counts = blank.counts
-        self._candidates += int(counts[CANDIDATES])
-        found = blank.found[: counts[FOUND]].copy()
-        if counts[UNCERTAIN]:
-            sure = [e for e in blank.uncertain[: counts[UNCERTAIN]].tolist() if evaluate(self.opaque_filter(e), view)]
+        matched, uncertain, candidates = blank.counts.tolist()
+        self._candidates += candidates
+        found = blank.found[:matched].copy()
+        if uncertain:
+            sure = [e for e in blank.uncertain[:uncertain].tolist() if evaluate(self.opaque_filter(e), view)]
             found = np.concatenate((found, np.array(sure, np.int32)))
         return found
 
@@ -209,10 +212,21 @@ class Index:
             else:
                 rows += (attribute, *encode_scalar(codes[attribute], value))
         return (
-            np.array(rows, np.float64).reshape(-1, 4),
+            self._rows_of(rows),
             np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS,
             np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA,
         )
+
+    def _rows_of(self, values: list[float]) -> Array:
+        """The values as rows of four, in an array that the next call uses again: a new one takes twice as long."""
+        count = len(values)
+        if count > self._rows.size:
+            self._rows = np.zeros((count // 2, 4))
+        pack = self._packs.get(count)
+        if pack is None:
+            pack = self._packs[count] = struct.Struct(f"{count}d").pack_into
+        pack(self._rows.data, 0, *values)
+        return self._rows[: count >> 2]
 
     def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:
         """JSON texts as columns, as far as the kernel reads them (``recado.matching.scanner``)."""

@@ -40,8 +40,8 @@ UNKNOWN_CODE = -3  # of a word that nobody has looked up
 # roles of names
 PLAIN, ID, TEXT_MEMBER, TIME_MEMBER, LEFT = 0, 1, 2, 3, 4
 # columns of ``names``
-NAME_HASH, NAME_START, NAME_LENGTH, ATTRIBUTE, ROLE, WANTS_TEXT, WANTS_FOLDED = 0, 1, 2, 3, 4, 5, 6
-NAME_COLUMNS = 7
+NAME_HASH, NAME_START, NAME_LENGTH, ATTRIBUTE, ROLE, WANTS = 0, 1, 2, 3, 4, 5
+NAME_COLUMNS = 6
 # columns of ``words``
 WORD_HASH, WORD_KEY, WORD_START, WORD_LENGTH = 0, 1, 2, 3
 # ``state``
@@ -298,7 +298,7 @@ def read_time(data, at, end):
         return NO_TIME
     if not (data[at + 10] == 0x54 or data[at + 10] == 0x74 or data[at + 10] == 0x20):
         return NO_TIME
-    if not (19 <= century <= 21 and 0 <= year and 1 <= month <= 12 and 1 <= day):
+    if not (19 <= century <= 21 and year >= 0 and 1 <= month <= 12 and day >= 1):
         return NO_TIME
     if not (0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59):
         return NO_TIME
@@ -378,69 +378,38 @@ def find_word(data, at, length, key, words, word_table, pool, state):
 
 
 @lean
-def row_of(attribute, which, counter, rows, most, state):
-    """The row of an attribute in one of the matrices: (row, is it new); -1 if there is no room."""
+def row_of(attribute, which, counter, rows, matrix, blank, state):
+    """The row of an attribute in one of the matrices, made blank if it is new; -1 if there is no room."""
     row = np.int64(rows[attribute, which])
-    if row:
-        return row, False
-    if state[counter] == most:
-        return np.int64(-1), False
-    row = state[counter]
-    state[counter] += 1
-    rows[attribute, which] = row
-    return row, True
+    if row == 0:
+        row = state[counter]
+        if row == matrix.shape[0]:
+            return np.int64(-1)
+        state[counter] += 1
+        rows[attribute, which] = row
+        for event in range(matrix.shape[1]):
+            matrix[row, event] = blank
+    return row
 
 
 @lean
-def put_code(attribute, event, code, rows, codes, touched, state):
-    row, is_new = row_of(attribute, CODE, CODE_ROWS, rows, codes.shape[0], state)
-    if row < 0:
-        return False
-    if is_new:
-        for i in range(codes.shape[1]):
-            codes[row, i] = ABSENT
-    codes[row, event] = code
-    touched[state[TOUCHED]] = attribute
-    state[TOUCHED] += 1
+def put_texts(wants, attribute, event, data, start, length, rows, starts, lengths, state):
+    """The text of a string, casefolded or not, where filters look into it; ASCII if casefolded. False: no room."""
+    for which in (TEXT, FOLDED_TEXT):
+        if wants & (1 if which == TEXT else 2):
+            row = row_of(attribute, which, TEXT_ROWS, rows, starts, -1, state)
+            if row < 0:
+                return False
+            if which == FOLDED_TEXT:
+                top = state[TOP]
+                for i in range(length):
+                    low = data[start + i]
+                    data[top + i] = low + 32 if 0x41 <= low <= 0x5A else low
+                state[TOP] += length
+                start = top
+            starts[row, event] = start
+            lengths[row, event] = length
     return True
-
-
-@lean
-def put_number(attribute, which, event, number, rows, numbers, state):
-    row, is_new = row_of(attribute, which, NUMBER_ROWS, rows, numbers.shape[0], state)
-    if row < 0:
-        return False
-    if is_new:
-        for i in range(numbers.shape[1]):
-            numbers[row, i] = np.nan
-    numbers[row, event] = number
-    return True
-
-
-@lean
-def put_text(attribute, which, event, at, length, rows, text_starts, text_lengths, state):
-    row, is_new = row_of(attribute, which, TEXT_ROWS, rows, text_starts.shape[0], state)
-    if row < 0:
-        return False
-    if is_new:
-        for i in range(text_starts.shape[1]):
-            text_starts[row, i] = -1
-            text_lengths[row, i] = 0
-    text_starts[row, event] = at
-    text_lengths[row, event] = length
-    return True
-
-
-@lean
-def put_word_of(
-    key, event, data, at, length, words, word_table, pool, word_codes, rows, codes, touched, state
-):  # fmt: skip
-    """The cell of a string or boolean."""
-    word = find_word(data, at, length, key, words, word_table, pool, state)
-    if word < 0:
-        return False
-    code = np.int64(word_codes[word])
-    return put_code(key >> 2, event, NEW - word if code == UNKNOWN_CODE else code, rows, codes, touched, state)
 
 
 @lean
@@ -505,79 +474,35 @@ def scan_text(
                 return LEAVE
             at = past_space(data, at + 1)
             byte = data[at]
+            kind, start, has, number, sure = ABSENT, at, 0, 0.0, True
             if byte == QUOTE:
                 start = at + 1
                 close, has = string_end(data, start)
                 if close < 0 or close - start > limits[STRING_BYTES]:
                     return LEAVE
-                at, length = close + 1, close - start
+                at, length, kind = close + 1, close - start, STRING_KIND
                 if has & 2:
                     top = unescape(data, start, close, state[TOP])
                     if top < 0:
                         return LEAVE
                     start, length = state[TOP], top - state[TOP]
                     state[TOP] = top
-                    has = 1
-                if role == ID:
-                    ids[event, 0], ids[event, 1] = start if length else -1, length
                 if role == TIME_MEMBER:
                     times[event] = read_time(data, start, start + length)
                     if times[event] == NO_TIME:
                         return LEAVE
-                    if attribute >= 0:
-                        if not put_code(attribute, event, TIME_KIND, rows, codes, touched, state):
-                            return FULL
-                        if not put_number(attribute, INSTANT, event, np.float64(times[event]), rows, numbers, state):
-                            return FULL
-                elif attribute >= 0 and (length or role == PLAIN):
-                    if not put_word_of(
-                        attribute << 2, event, data, start, length, words, word_table, pool, word_codes, rows, codes,
-                        touched, state,
-                    ):  # fmt: skip
-                        return FULL
-                    if names[known, WANTS_TEXT]:
-                        if not put_text(attribute, TEXT, event, start, length, rows, text_starts, text_lengths, state):
-                            return FULL
-                    if names[known, WANTS_FOLDED]:
-                        if has:
-                            return LEAVE
-                        top = state[TOP]
-                        for i in range(length):
-                            low = data[start + i]
-                            data[top + i] = low + 32 if 0x41 <= low <= 0x5A else low
-                        state[TOP] += length
-                        if not put_text(
-                            attribute, FOLDED_TEXT, event, top, length, rows, text_starts, text_lengths, state
-                        ):
-                            return FULL
+                    kind, number = TIME_KIND, np.float64(times[event])
+                elif length == 0 and role != PLAIN:
+                    kind = ABSENT
             elif byte == MINUS or ZERO_DIGIT <= byte <= NINE:
-                start = at
                 at, number, sure, integer = read_number(data, start)
-                if at < 0 or role >= TEXT_MEMBER:
+                length, kind = at - start, NUMBER_KIND
+                if role == ID and integer and byte != MINUS:
+                    kind = STRING_KIND
+                elif role != PLAIN or at < 0:
                     return LEAVE
-                if role == ID:
-                    if not integer or byte == MINUS:
-                        return LEAVE
-                    ids[event, 0], ids[event, 1] = start, at - start
-                    if attribute >= 0 and not put_word_of(
-                        attribute << 2, event, data, start, at - start, words, word_table, pool, word_codes, rows,
-                        codes, touched, state,
-                    ):  # fmt: skip
-                        return FULL
-                    if attribute >= 0 and (names[known, WANTS_TEXT] or names[known, WANTS_FOLDED]):
-                        return LEAVE
-                elif attribute >= 0:
-                    if not put_code(attribute, event, NUMBER_KIND, rows, codes, touched, state):
-                        return FULL
-                    if not put_number(attribute, NUMBER, event, number, rows, numbers, state):
-                        return FULL
-                    if not sure:
-                        if state[LATER] == later.shape[0]:
-                            return FULL
-                        row = state[LATER]
-                        later[row, LATER_ATTRIBUTE], later[row, LATER_EVENT] = attribute, event
-                        later[row, LATER_START], later[row, LATER_LENGTH] = start, at - start
-                        state[LATER] += 1
+                if at < 0:
+                    return LEAVE
             elif byte == OPEN:
                 if role != PLAIN or depth + 2 > limits[DEEPEST] or length >= limits[NAME_BYTES]:
                     return LEAVE
@@ -593,23 +518,57 @@ def scan_text(
                 continue
             else:
                 word = word_at(data, at)
-                if word & np.uint64(0xFFFFFFFF) == np.uint64(0x6C6C756E):  # null
-                    at += 4
-                else:
-                    if word & np.uint64(0xFFFFFFFF) == np.uint64(0x65757274):  # true
-                        length = 4
-                    elif word & np.uint64(0xFFFFFFFFFF) == np.uint64(0x65736C6166):  # false
-                        length = 5
-                    else:
-                        return LEAVE
-                    if role != PLAIN:
-                        return LEAVE
-                    if attribute >= 0 and not put_word_of(
-                        attribute << 2 | BOOL_KIND, event, data, at, length, words, word_table, pool, word_codes, rows,
-                        codes, touched, state,
-                    ):  # fmt: skip
+                length = 5 if word & np.uint64(0xFFFFFFFFFF) == np.uint64(0x65736C6166) else 4  # false
+                if length == 5 or word & np.uint64(0xFFFFFFFF) == np.uint64(0x65757274):  # true
+                    kind = BOOL_KIND
+                elif word & np.uint64(0xFFFFFFFF) != np.uint64(0x6C6C756E):  # null
+                    return LEAVE
+                if kind == BOOL_KIND and role != PLAIN:
+                    return LEAVE
+                at += length
+            if role == ID and kind == STRING_KIND:
+                ids[event, 0], ids[event, 1] = start, length
+            if attribute >= 0 and kind >= 0:
+                row = row_of(attribute, CODE, CODE_ROWS, rows, codes, ABSENT, state)
+                if row < 0:
+                    return FULL
+                touched[state[TOUCHED]] = attribute
+                state[TOUCHED] += 1
+                codes[row, event] = kind
+                if kind == NUMBER_KIND or kind == TIME_KIND:
+                    which = NUMBER if kind == NUMBER_KIND else INSTANT
+                    row = row_of(attribute, which, NUMBER_ROWS, rows, numbers, np.nan, state)
+                    if row < 0:
                         return FULL
-                    at += length
+                    numbers[row, event] = number
+                    if not sure:
+                        if state[LATER] == later.shape[0]:
+                            return FULL
+                        row = state[LATER]
+                        later[row, LATER_ATTRIBUTE], later[row, LATER_EVENT] = attribute, event
+                        later[row, LATER_START], later[row, LATER_LENGTH] = start, length
+                        state[LATER] += 1
+                else:
+                    word = find_word(data, start, length, attribute << 2 | kind, words, word_table, pool, state)
+                    if word < 0:
+                        return FULL
+                    codes[row, event] = word_codes[word] if word_codes[word] != UNKNOWN_CODE else NEW - word
+                    if kind == STRING_KIND and names[known, WANTS]:
+                        if has and names[known, WANTS] & 2:  # casefolding is more than lower case
+                            return LEAVE
+                        if not put_texts(
+                            names[known, WANTS],
+                            attribute,
+                            event,
+                            data,
+                            start,
+                            length,
+                            rows,
+                            text_starts,
+                            text_lengths,
+                            state,
+                        ):
+                            return FULL
             at = past_space(data, at)
         # behind a value
         after_comma = False
@@ -620,7 +579,7 @@ def scan_text(
             return LEAVE
     if at != end:
         return LEAVE
-    if ids[event, 0] < 0 and limits[NEEDS_ID]:
+    if ids[event, 1] == 0 and limits[NEEDS_ID]:
         return LEAVE
     return DONE
 
@@ -639,7 +598,7 @@ def scan_texts(
     for text in range(starts.shape[0]):
         state[STAMP] += 1
         state[TOUCHED] = 0
-        before = state[LATER]
+        before, top = state[LATER], state[TOP]
         result = scan_text(
             data, starts[text], ends[text], events, names, name_table, name_pool, limits, words, word_table, pool,
             word_codes, seen, stack, rows, codes, numbers, text_starts, text_lengths, ids, times, touched, later,
@@ -649,7 +608,7 @@ def scan_texts(
             owners[events] = text
             events += 1
             continue
-        state[LATER] = before
+        state[LATER], state[TOP] = before, top
         for i in range(state[TOUCHED]):
             attribute = touched[i]
             codes[rows[attribute, CODE], events] = ABSENT
@@ -659,7 +618,6 @@ def scan_texts(
             for which in (TEXT, FOLDED_TEXT):
                 if rows[attribute, which]:
                     text_starts[rows[attribute, which], events] = -1
-                    text_lengths[rows[attribute, which], events] = 0
         if result == FULL and text:
             break
         left[many] = text

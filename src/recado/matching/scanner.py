@@ -7,18 +7,18 @@ and whenever the dictionary changes, so a code is never older than the filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from recado.matching import scan
 from recado.matching.dictionary import ABSENT, Dictionary, key_of
 from recado.matching.encode import encode_scalar
 from recado.matching.instructions import bracket
+from recado.matching.json_texts import LONGEST_NAME, Texts
 from recado.matching.unaligned import PADDING
 from recado.matching.verify import CODE, INSTANT, NUMBER, ROW_COLUMNS
 from recado.model.event import ENVELOPE
@@ -31,56 +31,12 @@ MOST_WORDS = 1 << 16
 POOL_BYTES = 1 << 22
 CELLS = 1 << 22
 """At most so many cells has a matrix of a batch, if its events are many."""
-LONGEST_STRING, LONGEST_NAME, MOST_MEMBERS, DEEPEST, LONGEST_TEXT = 1 << 20, 4_096, 900, 12, 1 << 21
+LONGEST_STRING, MOST_MEMBERS, DEEPEST, LONGEST_TEXT = 1 << 20, 900, 12, 1 << 21
 """What is beyond these is left to the reader of events, whatever its limits."""
+SHORT = 256
+"""A default id is not longer."""
 _ROLES = {"id": scan.ID, "type": scan.TEXT_MEMBER, "source": scan.TEXT_MEMBER, "time": scan.TIME_MEMBER}
 _SPECIAL = (*ENVELOPE, *RESERVED)
-
-
-class Texts(NamedTuple):
-    """Texts in one array of bytes; ``data`` goes on behind them, which is room for the kernel."""
-
-    data: Array
-    starts: Array
-    ends: Array
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def part(self, first: int, last: int) -> Texts:
-        return Texts(self.data, self.starts[first:last], self.ends[first:last])
-
-
-def joined(texts: Sequence[bytes]) -> Texts:
-    """Many texts, each of which may hold any bytes."""
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
-    return Texts(_with_room(b"\0".join((*texts, b""))), starts, ends - 1)
-
-
-def from_column(column: pa.Array) -> Texts:
-    """The texts of an Arrow column of strings; a null is an empty text."""
-    return joined([b"" if text is None else text for text in column.cast(pa.large_binary()).to_pylist()])
-
-
-def from_lines(block: bytes) -> Texts:
-    """The lines of a block, without their ends; the last one need not have one."""
-    data = _with_room(block)
-    used = data[: len(block)]
-    ends = np.flatnonzero(used == 0x0A)
-    used[ends] = 0
-    if len(block) and not block.endswith(b"\n"):
-        ends = np.append(ends, len(block))
-    starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1] + 1))
-    return Texts(data, starts, ends)
-
-
-def _with_room(block: bytes) -> Array:
-    """The bytes, a zero, and twice their size: for strings without escapes, and for casefolded ones."""
-    data: Array = np.empty(3 * len(block) + LONGEST_NAME + 64, np.uint8)
-    data[: len(block)] = np.frombuffer(block, np.uint8)
-    data[len(block) : len(block) + 64] = 0
-    return data
 
 
 class Scanned:
@@ -90,17 +46,17 @@ class Scanned:
     none) and how long it is, ``times`` its microseconds (``NO_TIME``).
     """
 
-    def __init__(self, texts: Texts, rows: int, attributes: int) -> None:
-        width = len(texts)
+    def __init__(self, texts: Texts, attributes: int, rows: int, text_rows: int) -> None:
+        width = texts.size
         self.size = self.seen = 0
         self.data = texts.data
         self.rows: Array = np.zeros((max(attributes, 1), ROW_COLUMNS), np.int32)
         self.codes: Array = np.empty((rows, width), np.int32)
         self.numbers: Array = np.empty((rows + 1, width))
         self.ups = self.numbers
-        self.starts: Array = np.empty((2 * rows, width), np.int64)
-        self.lengths: Array = np.empty((2 * rows, width), np.int64)
-        self.codes[0], self.numbers[0], self.starts[0], self.lengths[0] = ABSENT, np.nan, -1, 0
+        self.starts: Array = np.empty((text_rows, width), np.int64)
+        self.lengths: Array = np.empty((text_rows, width), np.int64)
+        self.codes[0], self.numbers[0], self.starts[0], self.lengths[0] = ABSENT, np.nan, -1, 0  # others when used
         self.ids: Array = np.empty((width, 2), np.int64)
         self.times: Array = np.empty(width, np.int64)
         self.owners: Array = np.empty(width, np.int32)
@@ -133,6 +89,7 @@ class Scanner:
         self._name_table: Array = np.full(256, -1, np.int32)
         self._name_pool: Array = np.zeros(4_096, np.uint8)
         self._pool_top = 0
+        self._text_columns = 0
         self._shape = (0, 0)  # how many names the dictionary had, and how often one began to need its text
         self._row_of: dict[str, int] = {}
         for name in _SPECIAL:
@@ -156,10 +113,10 @@ class Scanner:
         """
         self._renew()
         known = len(self.dictionary.codes)
-        rows = min(known + 1, max(MOST_MEMBERS + 2, CELLS // max(len(texts), 1)))
-        scanned = Scanned(texts, rows, known)
+        rows = min(known + 1, max(MOST_MEMBERS + 2, CELLS // max(texts.size, 1)))
+        scanned = Scanned(texts, known, rows, min(2 * rows, self._text_columns + 1))
         state, counts = self._state, np.zeros(3, np.int64)
-        state[scan.TOP] = int(texts.ends[-1]) + 1 if len(texts) else 0
+        state[scan.TOP] = texts.top[0]
         state[scan.PATH] = len(texts.data) - LONGEST_NAME - 16
         state[[scan.CODE_ROWS, scan.NUMBER_ROWS, scan.TEXT_ROWS]] = 1
         state[scan.LATER] = 0
@@ -167,10 +124,10 @@ class Scanner:
             [
                 min(limits.string_chars, LONGEST_STRING),
                 min(limits.name_chars, LONGEST_NAME),
-                min(limits.attributes, MOST_MEMBERS),
+                min(limits.attributes, MOST_MEMBERS) if limits.name_chars >= len("source") else -1,
                 min(limits.nesting, DEEPEST),
                 min(limits.event_bytes, LONGEST_TEXT),
-                needs_id or "id" in self.dictionary.names,
+                needs_id or "id" in self.dictionary.names or limits.string_chars < SHORT,
             ],
             np.int64,
         )
@@ -180,6 +137,7 @@ class Scanner:
             scanned.codes, scanned.numbers, scanned.starts, scanned.lengths, scanned.ids, scanned.times,
             scanned.owners, scanned.left, self._touched, scanned.later, counts, state,
         )  # fmt: skip
+        texts.top[0] = state[scan.TOP]
         scanned.seen, scanned.size, left = counts.tolist()
         self._settle(scanned)
         scanned.left = scanned.left[:left]
@@ -196,8 +154,8 @@ class Scanner:
         if self._shape != (known, dictionary.text_changes):
             self._shape = known, dictionary.text_changes
             rows = list(map(self._row_of.__getitem__, dictionary.names))
-            self._names[rows, scan.WANTS_TEXT] = dictionary.wants_text
-            self._names[rows, scan.WANTS_FOLDED] = dictionary.wants_folded
+            self._text_columns = sum(dictionary.wants_text) + sum(dictionary.wants_folded)
+            self._names[rows, scan.WANTS] = np.array(dictionary.wants_text) + 2 * np.array(dictionary.wants_folded)
         full = self._state[scan.WORDS] > MOST_WORDS // 2 or self._state[scan.POOL] > POOL_BYTES // 2
         if full or self._change != dictionary.changes:
             self._change = dictionary.changes
@@ -215,7 +173,7 @@ class Scanner:
         while self._pool_top + len(encoded) + PADDING > len(self._name_pool):
             self._name_pool = np.concatenate((self._name_pool, np.zeros_like(self._name_pool)))
         self._name_pool[self._pool_top : self._pool_top + len(encoded)] = np.frombuffer(encoded, np.uint8)
-        self._names[row] = 0, self._pool_top, len(encoded), attribute, role, 0, 0
+        self._names[row] = 0, self._pool_top, len(encoded), attribute, role, 0
         self._pool_top += len(encoded)
         if 3 * (row + 1) > len(self._name_table):
             self._name_table = np.full(4 * len(self._name_table), -1, np.int32)

@@ -47,6 +47,18 @@ class Event(msgspec.Struct, frozen=True, eq=True):
         yield from self.attributes.items()
 
 
+def only_view(event: Event) -> dict[str, Value]:
+    """The single-valued view of an event without arrays: what ``items`` gives."""
+    view: dict[str, Value] = {"id": event.id, **event.attributes}  # type: ignore[dict-item]  # no value is a tuple
+    if event.type:
+        view["type"] = event.type
+    if event.source:
+        view["source"] = event.source
+    if event.time is not None:
+        view["time"] = event.time
+    return view
+
+
 def expansions(event: Event, names: Collection[str] | None = None) -> Iterator[dict[str, Value]]:
     """The single-valued views of an event: one for each choice of array elements.
 

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 from recado.errors import EventError
 from recado.matching.batch import Pairs, match_batch, match_events
+from recado.matching.from_texts import match_texts, to_bytes
 from recado.matching.index import Index
+from recado.matching.json_texts import joined
 from recado.model.codec import parse_json, read_event
 from recado.model.event import Event
 from recado.model.times import format_time
@@ -50,6 +52,8 @@ def match_rows(index: Index, batch: pa.RecordBatch, form: Form, column: str) -> 
     """Match every row that is an event."""
     if form == "columns":
         return _match_columns(index, batch)
+    if form == "json":
+        return _match_json(index, batch.column(column).to_pylist(), column)
     read = row_reader(batch, form, column)
     return _match_read(index, batch.num_rows, read)
 
@@ -121,6 +125,26 @@ def _instant(text: Any) -> datetime | None:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
+
+
+# -- texts
+
+
+def _match_json(index: Index, texts: list[str | None], column: str) -> Matched:
+    """Through columns as far as the kernel reads texts; the others are read one by one."""
+    rejected: list[tuple[int, str]] = []
+
+    def read(row: int) -> Event | None:
+        try:
+            return _from_text(texts[row], column)
+        except EventError as error:
+            rejected.append((row, str(error)))
+            return None
+
+    given = joined([b"" if text is None else to_bytes(text) for text in texts])
+    found = match_texts(index, given, read, needs_id=True)
+    times, known = found.times()
+    return Matched(found.pairs, pa.array(found.ids(), pa.string()), pa.array(times, INSTANT, mask=~known), rejected)
 
 
 # -- rows that are read one by one
