@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from recado.matching.arrays import ArrayField, Arrays, opener
 from recado.matching.jit import inlined, lean, lean_jit
 from recado.matching.texts import (
     ALL,
@@ -65,6 +66,43 @@ SPACES = np.uint64(0x2020202020202020)
 DAY = 86_400_000_000
 QUOTE, BACKSLASH, COMMA, COLON, MINUS, PLUS, POINT = 0x22, 0x5C, 0x2C, 0x3A, 0x2D, 0x2B, 0x2E
 OPEN, CLOSE, ZERO_DIGIT, NINE = 0x7B, 0x7D, 0x30, 0x39
+
+
+class Memory(Arrays):
+    """What a scanner holds: names, words, limits, and work space. ``state`` has the tops of all that grows."""
+
+    names = ArrayField(np.int64, 2)
+    name_table = ArrayField(np.int32)
+    name_pool = ArrayField(np.uint8)
+    limits = ArrayField(np.int64)
+    words = ArrayField(np.int64, 2)
+    word_table = ArrayField(np.int32)
+    pool = ArrayField(np.uint8)
+    word_codes = ArrayField(np.int32)
+    seen = ArrayField(np.int64, 2)
+    stack = ArrayField(np.int64)
+    touched = ArrayField(np.int64)
+    state = ArrayField(np.int64)
+
+
+class Cells(Arrays):
+    """What becomes of texts; ``counts`` are the texts seen, the events among them and those that are left."""
+
+    rows = ArrayField(np.int32, 2)
+    codes = ArrayField(np.int32, 2)
+    numbers = ArrayField(np.float64, 2)
+    starts = ArrayField(np.int64, 2)
+    lengths = ArrayField(np.int64, 2)
+    ids = ArrayField(np.int64, 2)
+    times = ArrayField(np.int64)
+    owners = ArrayField(np.int32)
+    left = ArrayField(np.int32)
+    later = ArrayField(np.int64, 2)
+    counts = ArrayField(np.int64)
+
+
+open_memory = opener(Memory)
+open_cells = opener(Cells)
 
 
 @inlined
@@ -339,35 +377,37 @@ def read_time(data, at, end):
 
 
 @lean
-def find_name(data, at, length, hashed, names, name_table, name_pool):
+def find_name(data, at, length, hashed, memory):
     """The row of a name, or -1."""
-    mask = name_table.shape[0] - 1
+    names, table = memory.names, memory.name_table
+    mask = table.shape[0] - 1
     slot = hashed & mask
-    while name_table[slot] >= 0:
-        row = name_table[slot]
+    while table[slot] >= 0:
+        row = table[slot]
         if names[row, NAME_HASH] == hashed and names[row, NAME_LENGTH] == length:
-            if same_bytes(data, at, name_pool, names[row, NAME_START], length):
+            if same_bytes(data, at, memory.name_pool, names[row, NAME_START], length):
                 return np.int64(row)
         slot = (slot + 1) & mask
     return np.int64(-1)
 
 
 @lean
-def find_word(data, at, length, key, words, word_table, pool, state):
+def find_word(data, at, length, key, memory):
     """The number of a word of an attribute and kind (``key``), entered if it is new; -1 if there is no room."""
+    words, table, pool, state = memory.words, memory.word_table, memory.pool, memory.state
     hashed = hash_text(data, at, length, key)
-    mask = word_table.shape[0] - 1
+    mask = table.shape[0] - 1
     slot = hashed & mask
-    while word_table[slot] >= 0:
-        word = word_table[slot]
+    while table[slot] >= 0:
+        word = np.int64(table[slot])
         if words[word, WORD_HASH] == hashed and words[word, WORD_KEY] == key and words[word, WORD_LENGTH] == length:
             if same_bytes(data, at, pool, words[word, WORD_START], length):
-                return np.int64(word)
+                return word
         slot = (slot + 1) & mask
     word, start = state[WORDS], state[POOL]
     if word == words.shape[0] or start + length + 8 > pool.shape[0]:
         return np.int64(-1)
-    word_table[slot] = word
+    table[slot] = word
     words[word, WORD_HASH], words[word, WORD_KEY] = hashed, key
     words[word, WORD_START], words[word, WORD_LENGTH] = start, length
     for k in range(0, length, 8):
@@ -393,11 +433,11 @@ def row_of(attribute, which, counter, rows, matrix, blank, state):
 
 
 @lean
-def put_texts(wants, attribute, event, data, start, length, rows, starts, lengths, state):
+def put_texts(wants, attribute, event, data, start, length, cells, state):
     """The text of a string, casefolded or not, where filters look into it; ASCII if casefolded. False: no room."""
     for which in (TEXT, FOLDED_TEXT):
         if wants & (1 if which == TEXT else 2):
-            row = row_of(attribute, which, TEXT_ROWS, rows, starts, -1, state)
+            row = row_of(attribute, which, TEXT_ROWS, cells.rows, cells.starts, -1, state)
             if row < 0:
                 return False
             if which == FOLDED_TEXT:
@@ -407,17 +447,16 @@ def put_texts(wants, attribute, event, data, start, length, rows, starts, length
                     data[top + i] = low + 32 if 0x41 <= low <= 0x5A else low
                 state[TOP] += length
                 start = top
-            starts[row, event] = start
-            lengths[row, event] = length
+            cells.starts[row, event] = start
+            cells.lengths[row, event] = length
     return True
 
 
 @lean
-def scan_text(
-    data, at, end, event, names, name_table, name_pool, limits, words, word_table, pool, word_codes, seen, stack, rows,
-    codes, numbers, text_starts, text_lengths, ids, times, touched, later, state,
-):  # fmt: skip
+def scan_text(data, at, end, event, memory, cells):
     """One text into the cells of one event: DONE, LEAVE it to the reader of events, or FULL: there is no room."""
+    state, limits, names, stack, seen = memory.state, memory.limits, memory.names, memory.stack, memory.seen
+    ids, times, rows, codes, later = cells.ids, cells.times, cells.rows, cells.codes, cells.later
     ids[event, 0] = -1
     ids[event, 1] = 0
     times[event] = NO_TIME
@@ -463,7 +502,7 @@ def scan_text(
                 slot = (slot + 1) & (SEEN - 1)
                 probes += 1
             seen[slot, 0], seen[slot, 1] = state[STAMP], hashed
-            known = find_name(data, name, length, hashed, names, name_table, name_pool)
+            known = find_name(data, name, length, hashed, memory)
             attribute, role = np.int64(-1), np.int64(PLAIN)
             if known >= 0:
                 attribute, role = names[known, ATTRIBUTE], names[known, ROLE]
@@ -532,15 +571,15 @@ def scan_text(
                 row = row_of(attribute, CODE, CODE_ROWS, rows, codes, ABSENT, state)
                 if row < 0:
                     return FULL
-                touched[state[TOUCHED]] = attribute
+                memory.touched[state[TOUCHED]] = attribute
                 state[TOUCHED] += 1
                 codes[row, event] = kind
                 if kind == NUMBER_KIND or kind == TIME_KIND:
                     which = NUMBER if kind == NUMBER_KIND else INSTANT
-                    row = row_of(attribute, which, NUMBER_ROWS, rows, numbers, np.nan, state)
+                    row = row_of(attribute, which, NUMBER_ROWS, rows, cells.numbers, np.nan, state)
                     if row < 0:
                         return FULL
-                    numbers[row, event] = number
+                    cells.numbers[row, event] = number
                     if not sure:
                         if state[LATER] == later.shape[0]:
                             return FULL
@@ -549,25 +588,15 @@ def scan_text(
                         later[row, LATER_START], later[row, LATER_LENGTH] = start, length
                         state[LATER] += 1
                 else:
-                    word = find_word(data, start, length, attribute << 2 | kind, words, word_table, pool, state)
-                    if word < 0:
+                    found = find_word(data, start, length, attribute << 2 | kind, memory)
+                    if found < 0:
                         return FULL
-                    codes[row, event] = word_codes[word] if word_codes[word] != UNKNOWN_CODE else NEW - word
+                    code = np.int64(memory.word_codes[found])
+                    codes[row, event] = code if code != UNKNOWN_CODE else NEW - found
                     if kind == STRING_KIND and names[known, WANTS]:
                         if has and names[known, WANTS] & 2:  # casefolding is more than lower case
                             return LEAVE
-                        if not put_texts(
-                            names[known, WANTS],
-                            attribute,
-                            event,
-                            data,
-                            start,
-                            length,
-                            rows,
-                            text_starts,
-                            text_lengths,
-                            state,
-                        ):
+                        if not put_texts(names[known, WANTS], attribute, event, data, start, length, cells, state):
                             return FULL
             at = past_space(data, at)
         # behind a value
@@ -585,46 +614,40 @@ def scan_text(
 
 
 @lean_jit
-def scan_texts(
-    data, starts, ends, names, name_table, name_pool, limits, words, word_table, pool, word_codes, seen, stack, rows,
-    codes, numbers, text_starts, text_lengths, ids, times, owners, left, touched, later, counts, state,
-):  # fmt: skip
-    """Texts into events, and those that are left to the reader; ``counts`` are (texts seen, events, left).
+def scan_texts(data, starts, ends, memory_handle, cells_handle):
+    """Texts into events, and those that are left to the reader.
 
     It stops where there is no room for one more, unless that would be the first: which then is left.
     """
-    events, many = 0, 0
-    text = 0
-    for text in range(starts.shape[0]):
+    memory, cells = open_memory(memory_handle), open_cells(cells_handle)
+    state, rows = memory.state, cells.rows
+    events, many, text = 0, 0, 0
+    while text < starts.shape[0]:
         state[STAMP] += 1
         state[TOUCHED] = 0
         before, top = state[LATER], state[TOP]
-        result = scan_text(
-            data, starts[text], ends[text], events, names, name_table, name_pool, limits, words, word_table, pool,
-            word_codes, seen, stack, rows, codes, numbers, text_starts, text_lengths, ids, times, touched, later,
-            state,
-        )  # fmt: skip
+        result = scan_text(data, starts[text], ends[text], events, memory, cells)
         if result == DONE:
-            owners[events] = text
+            cells.owners[events] = text
             events += 1
+            text += 1
             continue
         state[LATER], state[TOP] = before, top
         for i in range(state[TOUCHED]):
-            attribute = touched[i]
-            codes[rows[attribute, CODE], events] = ABSENT
+            attribute = memory.touched[i]
+            cells.codes[rows[attribute, CODE], events] = ABSENT
             for which in (NUMBER, INSTANT):
                 if rows[attribute, which]:
-                    numbers[rows[attribute, which], events] = np.nan
+                    cells.numbers[rows[attribute, which], events] = np.nan
             for which in (TEXT, FOLDED_TEXT):
                 if rows[attribute, which]:
-                    text_starts[rows[attribute, which], events] = -1
+                    cells.starts[rows[attribute, which], events] = -1
         if result == FULL and text:
             break
-        left[many] = text
+        cells.left[many] = text
         many += 1
-    else:
-        text = starts.shape[0]
-    counts[0], counts[1], counts[2] = text, events, many
+        text += 1
+    cells.counts[0], cells.counts[1], cells.counts[2] = text, events, many
 
 
 @lean_jit
@@ -655,13 +678,15 @@ def settle_numbers(codes, row, numbers, number_row, size, kind, keys, key_codes)
 
 
 @lean_jit
-def enter_names(first, last, names, name_table, name_pool):
-    """Enter the rows from ``first`` up to ``last`` into the table."""
-    mask = name_table.shape[0] - 1
+def enter_names(first, last, memory_handle):
+    """Enter the rows from ``first`` up to ``last`` into the table of names."""
+    memory = open_memory(memory_handle)
+    names, table = memory.names, memory.name_table
+    mask = table.shape[0] - 1
     for row in range(first, last):
-        hashed = hash_text(name_pool, names[row, NAME_START], names[row, NAME_LENGTH], 0)
+        hashed = hash_text(memory.name_pool, names[row, NAME_START], names[row, NAME_LENGTH], 0)
         names[row, NAME_HASH] = hashed
         slot = hashed & mask
-        while name_table[slot] >= 0:
+        while table[slot] >= 0:
             slot = (slot + 1) & mask
-        name_table[slot] = row
+        table[slot] = row

@@ -19,6 +19,7 @@ from recado.matching.dictionary import ABSENT, Dictionary, key_of
 from recado.matching.encode import encode_scalar
 from recado.matching.instructions import bracket
 from recado.matching.json_texts import LONGEST_NAME, Texts
+from recado.matching.layout import Batch
 from recado.matching.unaligned import PADDING
 from recado.matching.verify import CODE, INSTANT, NUMBER, ROW_COLUMNS
 from recado.model.event import ENVELOPE
@@ -39,7 +40,7 @@ _ROLES = {"id": scan.ID, "type": scan.TEXT_MEMBER, "source": scan.TEXT_MEMBER, "
 _SPECIAL = (*ENVELOPE, *RESERVED)
 
 
-class Scanned:
+class Scanned(scan.Cells):
     """What the kernel made of texts: the columns of ``size`` events, and the numbers of the texts that it left.
 
     Of each event ``owners`` is the number of its text, ``ids`` where in ``data`` its id stands (negative if it has
@@ -47,63 +48,63 @@ class Scanned:
     """
 
     def __init__(self, texts: Texts, attributes: int, rows: int, text_rows: int) -> None:
+        super().__init__()
         width = texts.size
         self.size = self.seen = 0
         self.data = texts.data
-        self.rows: Array = np.zeros((max(attributes, 1), ROW_COLUMNS), np.int32)
-        self.codes: Array = np.empty((rows, width), np.int32)
-        self.numbers: Array = np.empty((rows + 1, width))
-        self.ups = self.numbers
-        self.starts: Array = np.empty((text_rows, width), np.int64)
-        self.lengths: Array = np.empty((text_rows, width), np.int64)
+        self.rows = np.zeros((max(attributes, 1), ROW_COLUMNS), np.int32)
+        self.codes = np.empty((rows, width), np.int32)
+        self.numbers = np.empty((rows + 1, width))
+        self.ups: Array | None = None
+        self.starts = np.empty((text_rows, width), np.int64)
+        self.lengths = np.empty((text_rows, width), np.int64)
         self.codes[0], self.numbers[0], self.starts[0], self.lengths[0] = ABSENT, np.nan, -1, 0  # others when used
-        self.ids: Array = np.empty((width, 2), np.int64)
-        self.times: Array = np.empty(width, np.int64)
-        self.owners: Array = np.empty(width, np.int32)
-        self.left: Array = np.empty(width, np.int32)
-        self.later: Array = np.empty((2 * width + 1_024, 4), np.int64)
+        self.ids = np.empty((width, 2), np.int64)
+        self.times = np.empty(width, np.int64)
+        self.owners = np.empty(width, np.int32)
+        self.left = np.empty(width, np.int32)
+        self.later = np.empty((2 * width + 1_024, 4), np.int64)
+        self.counts = np.zeros(3, np.int64)
 
     @property
     def has_texts(self) -> bool:
         return len(self.starts) > 1
 
-    def matrices(self) -> tuple[Any, ...]:
-        """What the batch kernel takes, as ``recado.matching.encode.Columns`` has it."""
-        data = self.data.view()
-        data.flags.writeable = False  # as it is in batches that come another way: kernels are compiled once for both
-        exact = self.ups is self.numbers
-        return self.rows, self.codes, self.numbers, self.ups, exact, self.starts, self.lengths, data
-
-    def id(self, event: int) -> str:
-        """The id of an event; empty if its text has none."""
-        start, length = self.ids[event].tolist()
-        return self.data[start : start + length].tobytes().decode() if start >= 0 else ""
+    def batch(self) -> Batch:
+        """What the batch kernel takes."""
+        batch = Batch(self.size, self.ups is None)
+        batch.rows, batch.codes, batch.downs = self.rows, self.codes, self.numbers
+        batch.ups = self.numbers if self.ups is None else self.ups
+        batch.starts, batch.lengths, batch.data = self.starts, self.lengths, self.data
+        return batch
 
 
-class Scanner:
+class Scanner(scan.Memory):
     """Reads texts for one dictionary."""
 
     def __init__(self, dictionary: Dictionary) -> None:
+        super().__init__()
         self.dictionary = dictionary
-        self._names: Array = np.zeros((64, scan.NAME_COLUMNS), np.int64)
-        self._name_table: Array = np.full(256, -1, np.int32)
-        self._name_pool: Array = np.zeros(4_096, np.uint8)
+        self.names = np.zeros((64, scan.NAME_COLUMNS), np.int64)
+        self.name_table = np.full(256, -1, np.int32)
+        self.name_pool = np.zeros(4_096, np.uint8)
+        self.limits = np.zeros(6, np.int64)
         self._pool_top = 0
         self._text_columns = 0
         self._shape = (0, 0)  # how many names the dictionary had, and how often one began to need its text
         self._row_of: dict[str, int] = {}
         for name in _SPECIAL:
             self._enter(name, -1, _ROLES.get(name, scan.LEFT))
-        self._words: Array = np.empty((MOST_WORDS, 4), np.int64)
-        self._word_table: Array = np.full(4 * MOST_WORDS, -1, np.int32)
-        self._pool: Array = np.empty(POOL_BYTES, np.uint8)
-        self._word_codes: Array = np.full(MOST_WORDS, scan.UNKNOWN_CODE, np.int32)
+        self.words = np.empty((MOST_WORDS, 4), np.int64)
+        self.word_table = np.full(4 * MOST_WORDS, -1, np.int32)
+        self.pool = np.empty(POOL_BYTES, np.uint8)
+        self.word_codes = np.full(MOST_WORDS, scan.UNKNOWN_CODE, np.int32)
+        self.seen = np.zeros((scan.SEEN, 2), np.int64)
+        self.stack = np.zeros(DEEPEST + 2, np.int64)
+        self.touched = np.zeros(MOST_MEMBERS + 1, np.int64)
+        self.state = np.zeros(scan.STATE_SIZE, np.int64)
         self._looked_up = 0
         self._change = -1
-        self._seen: Array = np.zeros((scan.SEEN, 2), np.int64)
-        self._stack: Array = np.zeros(DEEPEST + 2, np.int64)
-        self._touched: Array = np.zeros(MOST_MEMBERS + 1, np.int64)
-        self._state: Array = np.zeros(scan.STATE_SIZE, np.int64)
         self._lookups: dict[tuple[int, Kind], tuple[int, Array, Array]] = {}
 
     def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:
@@ -115,30 +116,22 @@ class Scanner:
         known = len(self.dictionary.codes)
         rows = min(known + 1, max(MOST_MEMBERS + 2, CELLS // max(texts.size, 1)))
         scanned = Scanned(texts, known, rows, min(2 * rows, self._text_columns + 1))
-        state, counts = self._state, np.zeros(3, np.int64)
+        state = self.state
         state[scan.TOP] = texts.top[0]
         state[scan.PATH] = len(texts.data) - LONGEST_NAME - 16
         state[[scan.CODE_ROWS, scan.NUMBER_ROWS, scan.TEXT_ROWS]] = 1
         state[scan.LATER] = 0
-        bounds = np.array(
-            [
-                min(limits.string_chars, LONGEST_STRING),
-                min(limits.name_chars, LONGEST_NAME),
-                min(limits.attributes, MOST_MEMBERS) if limits.name_chars >= len("source") else -1,
-                min(limits.nesting, DEEPEST),
-                min(limits.event_bytes, LONGEST_TEXT),
-                needs_id or "id" in self.dictionary.names or limits.string_chars < SHORT,
-            ],
-            np.int64,
+        self.limits[:] = (
+            min(limits.string_chars, LONGEST_STRING),
+            min(limits.name_chars, LONGEST_NAME),
+            min(limits.attributes, MOST_MEMBERS) if limits.name_chars >= len("source") else -1,
+            min(limits.nesting, DEEPEST),
+            min(limits.event_bytes, LONGEST_TEXT),
+            needs_id or "id" in self.dictionary.names or limits.string_chars < SHORT,
         )
-        scan.scan_texts(
-            texts.data, texts.starts, texts.ends, self._names, self._name_table, self._name_pool, bounds,
-            self._words, self._word_table, self._pool, self._word_codes, self._seen, self._stack, scanned.rows,
-            scanned.codes, scanned.numbers, scanned.starts, scanned.lengths, scanned.ids, scanned.times,
-            scanned.owners, scanned.left, self._touched, scanned.later, counts, state,
-        )  # fmt: skip
+        scan.scan_texts(texts.data, texts.starts, texts.ends, self.handle, scanned.handle)
         texts.top[0] = state[scan.TOP]
-        scanned.seen, scanned.size, left = counts.tolist()
+        scanned.seen, scanned.size, left = scanned.counts.tolist()
         self._settle(scanned)
         scanned.left = scanned.left[:left]
         scanned.owners = scanned.owners[: scanned.size]
@@ -155,8 +148,8 @@ class Scanner:
             self._shape = known, dictionary.text_changes
             rows = list(map(self._row_of.__getitem__, dictionary.names))
             self._text_columns = sum(dictionary.wants_text) + sum(dictionary.wants_folded)
-            self._names[rows, scan.WANTS] = np.array(dictionary.wants_text) + 2 * np.array(dictionary.wants_folded)
-        full = self._state[scan.WORDS] > MOST_WORDS // 2 or self._state[scan.POOL] > POOL_BYTES // 2
+            self.names[rows, scan.WANTS] = np.array(dictionary.wants_text) + 2 * np.array(dictionary.wants_folded)
+        full = self.state[scan.WORDS] > MOST_WORDS // 2 or self.state[scan.POOL] > POOL_BYTES // 2
         if full or self._change != dictionary.changes:
             self._change = dictionary.changes
             self._forget_words()
@@ -164,39 +157,38 @@ class Scanner:
     def _enter(self, name: str, attribute: int, role: int) -> None:
         row = self._row_of.get(name)
         if row is not None:  # of the envelope
-            self._names[row, scan.ATTRIBUTE] = attribute
+            self.names[row, scan.ATTRIBUTE] = attribute
             return
         row = self._row_of[name] = len(self._row_of)
         encoded = name.encode(errors="surrogatepass")
-        if row >= len(self._names):
-            self._names = np.concatenate((self._names, np.zeros_like(self._names)))
-        while self._pool_top + len(encoded) + PADDING > len(self._name_pool):
-            self._name_pool = np.concatenate((self._name_pool, np.zeros_like(self._name_pool)))
-        self._name_pool[self._pool_top : self._pool_top + len(encoded)] = np.frombuffer(encoded, np.uint8)
-        self._names[row] = 0, self._pool_top, len(encoded), attribute, role, 0
+        if row >= len(self.names):
+            self.names = np.concatenate((self.names, np.zeros_like(self.names)))
+        while self._pool_top + len(encoded) + PADDING > len(self.name_pool):
+            self.name_pool = np.concatenate((self.name_pool, np.zeros_like(self.name_pool)))
+        self.name_pool[self._pool_top : self._pool_top + len(encoded)] = np.frombuffer(encoded, np.uint8)
+        self.names[row] = 0, self._pool_top, len(encoded), attribute, role, 0
         self._pool_top += len(encoded)
-        if 3 * (row + 1) > len(self._name_table):
-            self._name_table = np.full(4 * len(self._name_table), -1, np.int32)
-            scan.enter_names(0, row, self._names, self._name_table, self._name_pool)
-        scan.enter_names(row, row + 1, self._names, self._name_table, self._name_pool)
+        if 3 * (row + 1) > len(self.name_table):
+            self.name_table = np.full(4 * len(self.name_table), -1, np.int32)
+            scan.enter_names(0, row, self.handle)
+        scan.enter_names(row, row + 1, self.handle)
 
     # -- codes ---------------------------------------------------------------------------------------------------------
 
     def _forget_words(self) -> None:
-        if self._state[scan.WORDS]:
-            self._word_table.fill(-1)
-            self._word_codes[: self._state[scan.WORDS]] = scan.UNKNOWN_CODE
-        self._state[scan.WORDS] = self._state[scan.POOL] = self._looked_up = 0
+        if self.state[scan.WORDS]:
+            self.word_table.fill(-1)
+            self.word_codes[: self.state[scan.WORDS]] = scan.UNKNOWN_CODE
+        self.state[scan.WORDS] = self.state[scan.POOL] = self._looked_up = 0
 
     def _settle(self, scanned: Scanned) -> None:
         """Give cells their codes, and numbers that the kernel was not sure of their values."""
-        state = self._state
+        state = self.state
         code_rows, number_rows, text_rows = state[[scan.CODE_ROWS, scan.NUMBER_ROWS, scan.TEXT_ROWS]].tolist()
         scanned.codes, scanned.numbers = scanned.codes[:code_rows], scanned.numbers[:number_rows]
         scanned.starts, scanned.lengths = scanned.starts[:text_rows], scanned.lengths[:text_rows]
-        scanned.ups = scanned.numbers
         if self._look_up():
-            scan.settle_words(scanned.codes, scanned.size, 1, code_rows, self._word_codes)
+            scan.settle_words(scanned.codes, scanned.size, 1, code_rows, self.word_codes)
         for which, kind in ((NUMBER, Kind.NUMBER), (INSTANT, Kind.TIME)):
             for attribute in np.flatnonzero(scanned.rows[:, which]).tolist():
                 keys, codes = self._constants(attribute, kind)
@@ -210,13 +202,13 @@ class Scanner:
 
     def _look_up(self) -> bool:
         """Find the codes of words that are new; were there any?"""
-        first, last = self._looked_up, int(self._state[scan.WORDS])
+        first, last = self._looked_up, int(self.state[scan.WORDS])
         if first == last:
             return False
         self._looked_up = last
-        keys, starts, lengths = self._words[first:last, 1:].T.tolist()
+        keys, starts, lengths = self.words[first:last, 1:].T.tolist()
         base = starts[0]
-        pool = self._pool[base : self._state[scan.POOL]].tobytes()
+        pool = self.pool[base : self.state[scan.POOL]].tobytes()
         dictionary = self.dictionary.codes
         found = []
         for key, start, length in zip(keys, starts, lengths, strict=True):
@@ -224,7 +216,7 @@ class Scanner:
             text = pool[start - base : start - base + length]
             value = text.decode() if kind == Kind.STRING else key_of(text == b"true")
             found.append(dictionary[key >> 2].get(value, kind))
-        self._word_codes[first:last] = found
+        self.word_codes[first:last] = found
         return True
 
     def _constants(self, attribute: int, kind: Kind) -> tuple[Array, Array]:
@@ -245,11 +237,9 @@ class Scanner:
             row = scanned.rows[attribute, NUMBER]
             scanned.codes[scanned.rows[attribute, CODE], event] = code
             scanned.numbers[row, event] = down
-            if down != up:
-                if scanned.ups is scanned.numbers:
-                    scanned.ups = scanned.numbers.copy()
-                scanned.ups[row, event] = up
-            elif scanned.ups is not scanned.numbers:
+            if down != up and scanned.ups is None:
+                scanned.ups = scanned.numbers.copy()
+            if scanned.ups is not None:
                 scanned.ups[row, event] = up
 
 
