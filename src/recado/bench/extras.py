@@ -16,7 +16,7 @@ from recado.bench.records import AnyRecord, Load, Snapshot, Updates
 from recado.bench.timing import Stopwatch
 from recado.bench.workloads import Workload
 from recado.filters import expression
-from recado.filters.records import read_subscription
+from recado.filters.records import KnownFilters, read_subscription
 from recado.matching.index import Index
 from recado.model.event import Event
 from recado.model.subscription import Subscription
@@ -78,9 +78,9 @@ def snapshot(workload: Workload, index: Index, event: Event, path: Path) -> Snap
 def load(workload: Workload, path: Path) -> Load:
     """All subscriptions as text, one JSON object a line, read into a new index."""
     write_records(workload.subscriptions(), path)
-    index, watch = Index(), Stopwatch()
+    index, watch, known = Index(), Stopwatch(), KnownFilters()
     with watch, path.open("rb") as lines:
-        index.add_many((read_subscription(line) for line in lines), checked=True)
+        index.add_many((read_subscription(line, known=known) for line in lines), checked=True)
     return Load(case=workload.title, subscriptions=len(index), file_bytes=path.stat().st_size, seconds=watch.seconds)
 
 

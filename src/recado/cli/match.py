@@ -24,7 +24,7 @@ from recado.cli.meaning import Meaning
 from recado.cli.output import complain, console, for_people, plural
 from recado.cli.verb import FAILED, OK, Source, verb
 from recado.errors import RecadoError
-from recado.filters.records import read_subscription
+from recado.filters.records import KnownFilters, read_subscription
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.filter import TRUE
@@ -177,10 +177,11 @@ def read_subscriptions(
     path: str, problems: Problems, check: Callable[[Subscription], None] = lambda _: None
 ) -> Iterator[Subscription]:
     """The subscriptions of an NDJSON file that pass; a later one replaces an earlier one of the same id."""
+    known = KnownFilters()
     with opened(path) as stream:
         for record in lines(stream, LIMITS.subscription_bytes):
             try:
-                subscription = read_subscription(record.text())
+                subscription = read_subscription(record.text(), known=known)
                 check(subscription)
             except RecadoError as error:
                 problems.report(path, record.place, str(error))

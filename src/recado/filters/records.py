@@ -22,6 +22,7 @@ from msgspec import structs
 
 from recado.errors import FilterError, SubscriptionError
 from recado.filters.cost import check_filter
+from recado.filters.remembered import Remembered
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.filter import TRUE, Filter
 from recado.model.limits import LIMITS, Limits
@@ -45,8 +46,15 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(_Record).decode
 
 
-def read_subscription(line: bytes | str, limits: Limits = LIMITS) -> Subscription:
-    """The subscription that a JSON object describes; a SubscriptionError says what is wrong with it."""
+KnownFilters = Remembered[tuple[str, str, str | None], Filter]
+"""Filters that were read and checked, by text, syntax and event type: those that are written alike are read once."""
+
+
+def read_subscription(line: bytes | str, limits: Limits = LIMITS, known: KnownFilters | None = None) -> Subscription:
+    """The subscription that a JSON object describes; a SubscriptionError says what is wrong with it.
+
+    ``known`` is for many that are read with the same limits.
+    """
     if len(line) > limits.subscription_bytes:
         raise SubscriptionError(f"the record has {len(line):,} bytes; the limit is {limits.subscription_bytes:,}")
     record = _parse(line)
@@ -54,16 +62,23 @@ def read_subscription(line: bytes | str, limits: Limits = LIMITS) -> Subscriptio
     id = _limited("id", str(record.id), limits.id_chars)
     if not id:
         raise SubscriptionError('$.id: the subscription has no id; give it one such as {"id": "s-1"}')
+    filter = None
+    if known is not None and record.filter is not None and record.filters is None:
+        filter = known.get((record.filter, record.syntax, record.type))
+    is_known = filter is not None
     subscription = Subscription(
         id=id,
-        filter=_filter(record, limits),
+        filter=_filter(record, limits) if filter is None else filter,
         type=_limited("type", record.type or "", limits.pattern_chars),
         owner=_limited("owner", record.owner or "", limits.owner_chars),
         expires_at=_instant(record.expires_at),
         constraints=tuple(record.constraints or ()),
         semantic=record.semantic,
     )
-    _check(subscription, limits)
+    if not is_known:
+        _check(subscription, limits)
+        if known is not None and record.filter is not None:
+            known.put((record.filter, record.syntax, record.type), subscription.filter)
     return subscription
 
 

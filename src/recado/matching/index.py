@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from recado.filters import expression
 from recado.filters.cost import check_filter
 from recado.filters.evaluate import evaluate
+from recado.filters.remembered import Remembered
 from recado.matching.columns import distinct, match_columns
 from recado.matching.dictionary import Dictionary
 from recado.matching.encode import Columns, Encoder, encode_scalar
@@ -41,8 +43,13 @@ from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 
 Array = NDArray[Any]
-AT_A_TIME = 512
+AT_A_TIME = 128
 """How many subscriptions ``add_many`` takes through each step together."""
+MANY = 16
+"""So many are worth the steps that do it for all of them at once."""
+Given = tuple[tuple[str, Filter], Program, tuple[int, int]]
+Known = Remembered[tuple[int, str], tuple[Filter, tuple[int, int]]]
+"""By identity and event type: the filter, which lives so long, and the digest of its program."""
 _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
 
@@ -91,17 +98,18 @@ class Index:
         """Add all of them; returns how many were given.
 
         Access paths are chosen when all are there, and room for growth is given back, if they are many. They are
-        taken some hundred at a time, each step for all of them, which is twice as fast as all steps for each.
+        taken a hundred at a time, each step for all of them, which is twice as fast as all steps for each.
         """
         count = 0
         waiting = iter(subscriptions)
+        known: Known = Remembered()
         while True:
-            some: list[tuple[str, Filter]] = []
+            some: list[tuple[Subscription, Filter]] = []
             try:
-                some.extend((s.id, s.whole_filter() if checked else _checked(s)) for s in islice(waiting, AT_A_TIME))
+                some.extend((s, s.whole_filter() if checked else _checked(s)) for s in islice(waiting, AT_A_TIME))
             finally:  # those before a bad one count
                 with self.lock:
-                    self._put_all(some)
+                    self._put_some(some, known)
             count += len(some)
             if len(some) < AT_A_TIME:
                 break
@@ -128,15 +136,59 @@ class Index:
                     self.store.optimize()
             return True
 
-    def _put_all(self, some: list[tuple[str, Filter]]) -> None:
-        """Add or replace subscriptions; each program holds its constants, so no old filter takes them along."""
+    def _put_some(self, some: list[tuple[Subscription, Filter]], known: Known) -> None:
+        """Add or replace subscriptions. One whose filter was compiled before only joins the entry of that."""
+        fresh: list[tuple[str, Filter]] = []
+        keys = []
+        if len({subscription.id for subscription, _ in some}) < len(some):
+            known = Remembered()  # the last one of an id counts, so they come in their order
+        for subscription, filter in some:
+            key = id(subscription.filter), subscription.type
+            seen = known.get(key)
+            entry = -1 if seen is None else self.registry.entry(seen[1])
+            if entry < 0 or self.registry.slot(subscription.id) >= 0:
+                fresh.append((subscription.id, filter))
+                keys.append((key, subscription.filter))
+            else:
+                self.registry.join(entry, self.registry.new_slot(subscription.id))
+        digests = self._put_all(fresh)
+        for (key, filter), digest in zip(keys, digests, strict=False):
+            known.put(key, (filter, digest))
+
+    def _put_all(self, some: list[tuple[str, Filter]]) -> list[tuple[int, int]]:
+        """Add or replace subscriptions; each program holds its constants, so no old filter takes them along.
+
+        Returns the digests of their programs.
+        """
         programs: list[Program] = []
+        digests: list[tuple[int, int]] = []
         try:
             programs.extend(self._compiler.compile(filter) for _, filter in some)
         finally:  # those before one that cannot be compiled count
             digests = [program.digest() for program in programs]
-            for (id, filter), program, digest in zip(some, programs, digests, strict=False):
+            given = list(zip(some, programs, digests, strict=False))
+            for (id, filter), program, digest in given if len(given) < MANY else self._put_new(given):
                 self._put(id, filter, program, digest)
+        return digests
+
+    def _put_new(self, given: list[Given]) -> list[Given]:
+        """Of many subscriptions enter those that are new and have filters that no other has, in one go; the others."""
+        ids = [id.encode() for (id, _), _, _ in given]
+        slots = self.registry.slots_of_ids(ids)
+        entries = self.registry.entries_of(np.array([digest for _, _, digest in given], np.int64))
+        times, filters = Counter(ids), Counter(digest for _, _, digest in given)
+        new: list[tuple[int, Given]] = []
+        others: list[tuple[int, Given]] = []
+        for at, one in enumerate(given):
+            is_new = slots[at] < 0 and entries[at] < 0 and times[ids[at]] == 1 and filters[one[2]] == 1
+            (new if is_new else others).append((at, one))
+        made = self.store.insert_many([program for _, (_, program, _) in new])
+        taken = self.registry.new_slots([ids[at] for at, _ in new])
+        self.registry.new_entries(made, np.array([one[2] for _, one in new], np.int64).reshape(-1, 2), taken)
+        for (_, ((_, filter), program, _)), entry in zip(new, made.tolist(), strict=True):
+            if program.is_opaque:
+                self.opaque[entry] = filter
+        return [one for _, one in others]
 
     def _put(self, id: str, filter: Filter, program: Program, digest: tuple[int, int]) -> None:
         slot = self.registry.slot(id)
@@ -180,6 +232,7 @@ class Index:
     def _match_view(self, view: dict[str, Value]) -> Array:
         rows, texts, data = self.encode(view)
         store, blank = self.store, self._blank
+        store.link_all()
         blank.fit(len(store.attributes), store.capacity, len(store.lists))
         store.events += 1
         blank.stamp += 1
@@ -239,6 +292,7 @@ class Index:
         store, space = self.store, self._space
         if columns.size == 0:
             return space.found_events[:0], space.found[:0]
+        store.link_all()
         store.events += columns.size
         batch = columns.batch()
         space.fit(batch.size, len(store.by_constant), max(len(batch.codes), len(batch.downs)))

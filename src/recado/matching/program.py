@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
+from typing import Any
 
 from recado.filters import cesql
 from recado.matching.dictionary import Dictionary
@@ -69,6 +70,7 @@ from recado.model.filter import (
 from recado.model.values import Kind, Value, canonical, kind_of, microseconds
 
 _TEXT_OPS = {"prefix": PREFIX, "suffix": SUFFIX, "contains": CONTAINS, "like": LIKE}
+_NUMBERS = frozenset((int, float))
 _STR_OPS = {">=": STR_GE, ">": STR_GT, "<=": STR_LE, "<": STR_LT}
 
 
@@ -146,12 +148,26 @@ class Compiler:
             parts = list(filter.parts)
             if len(parts) == 2 and type(parts[1]) is And:  # a filter with its event type joined in
                 parts = [parts[0], *parts[1].parts]
-        leaves = []
+        leaves: list[Order] = []
+        attribute_of, hold, codes = self._dictionary.attribute, self._dictionary.hold, self._codes
         for part in parts:
-            leaf = self._plain_leaf(part)
-            if leaf is None:
+            if type(part) is Compare:
+                if part.op != "==":
+                    return None
+                attribute = attribute_of(part.name)
+                code = hold(attribute, part.value)
+                codes.append(code)
+                leaves.append((0.5, attribute, EQ, code, ()))
+            elif type(part) is Between:
+                low: Any = part.low
+                high: Any = part.high
+                if not (type(low) in _NUMBERS and type(high) in _NUMBERS):
+                    return None
+                if not (-EXACT < low < EXACT and -EXACT < high < EXACT):
+                    return None
+                leaves.append((1.5, attribute_of(part.name), NUM, 0, INTS.unpack(FLOATS.pack(low + 0.0, high + 0.0))))
+            else:
                 return None
-            leaves.append(leaf)
         if not leaves or len({leaf[1] for leaf in leaves}) < len(leaves):
             return None
         leaves.sort()
@@ -161,21 +177,6 @@ class Compiler:
             words.append(leaf[2] | leaf[1] << ATTRIBUTE_SHIFT | leaf[3] << 32 | (LAST if leaf is last else 0))
             words += leaf[4]
         return words
-
-    def _plain_leaf(self, node: Filter) -> Order | None:
-        if type(node) is Compare:
-            value = node.value
-            if node.op == "==":
-                attribute = self._dictionary.attribute(node.name)
-                return 0.5, attribute, EQ, self._code(attribute, value), ()
-            return None
-        if type(node) is Between:
-            low, high = node.low, node.high
-            if (type(low) is int or type(low) is float) and (type(high) is int or type(high) is float):
-                if -EXACT < low < EXACT and -EXACT < high < EXACT:
-                    attribute = self._dictionary.attribute(node.name)
-                    return 1.5, attribute, NUM, 0, INTS.unpack(FLOATS.pack(low + 0.0, high + 0.0))
-        return None
 
     def _conjunction(self, filter: Filter) -> list[Instruction] | None:
         """The tests of a conjunction of (negated) predicates; None for any other shape."""

@@ -9,6 +9,7 @@ Rows of ``members``: how many slots the entry has, then that slot, or where the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,23 +39,57 @@ def _id_at(data, offset):
     return np.int64(offset) + 2, np.int64(data[offset]) | np.int64(data[offset + 1]) << 8
 
 
-@jit
-def find_id(table, offsets, pool, id_, id_length):
-    """(position in the table, slot or -1) of an id."""
+@inner
+def _find_id(table, offsets, pool, data, first, id_length):
     mask = table.shape[0] - 1
-    at = _hash_bytes(id_, 0, id_length) & mask
+    at = _hash_bytes(data, first, id_length) & mask
     while table[at] != EMPTY:
         start, length = _id_at(pool, offsets[table[at]])
         if length == id_length:
             same = True
             for i in range(length):
-                if pool[start + i] != id_[i]:
+                if pool[start + i] != data[first + i]:
                     same = False
                     break
             if same:
                 return at, np.int64(table[at])
         at = (at + 1) & mask
     return at, np.int64(-1)
+
+
+@jit
+def find_id(table, offsets, pool, id_, id_length):
+    """(position in the table, slot or -1) of an id."""
+    return _find_id(table, offsets, pool, id_, 0, id_length)
+
+
+@jit
+def find_ids(table, offsets, pool, data, ends, slots):
+    """The slots of many ids, which lie in ``data`` one after the other."""
+    first = 0
+    for i in range(ends.shape[0]):
+        slots[i] = _find_id(table, offsets, pool, data, first, ends[i] - first)[1]
+        first = ends[i]
+
+
+@jit
+def enter_ids(table, offsets, pool, top, data, ends, slots):
+    """Append many ids to the pool and enter their slots; returns the new top."""
+    mask = table.shape[0] - 1
+    first = 0
+    for i in range(ends.shape[0]):
+        length = ends[i] - first
+        pool[top], pool[top + 1] = length & 0xFF, length >> 8
+        for k in range(length):
+            pool[top + 2 + k] = data[first + k]
+        offsets[slots[i]] = top
+        at = _hash_bytes(pool, top + 2, length) & mask
+        while table[at] != EMPTY:
+            at = (at + 1) & mask
+        table[at] = slots[i]
+        top += length + 2
+        first = ends[i]
+    return top
 
 
 @jit
@@ -128,6 +163,36 @@ def enter_key(table, keys, members, entry_of, entry, slot, first, second):
     while table[at] != EMPTY:
         at = (at + 1) & mask
     table[at] = entry
+
+
+@jit
+def find_keys(table, keys, digests, entries):
+    """The entries of many digests, -1 for those that have none."""
+    mask = table.shape[0] - 1
+    for i in range(digests.shape[0]):
+        at = digests[i, 0] & mask
+        entries[i] = -1
+        while table[at] != EMPTY:
+            entry = table[at]
+            if keys[entry, 0] == digests[i, 0] and keys[entry, 1] == digests[i, 1]:
+                entries[i] = entry
+                break
+            at = (at + 1) & mask
+
+
+@jit
+def enter_keys(table, keys, members, entry_of, entries, slots, digests):
+    """Many new entries, each with its first member."""
+    mask = table.shape[0] - 1
+    for i in range(entries.shape[0]):
+        entry, slot = entries[i], slots[i]
+        keys[entry, 0], keys[entry, 1] = digests[i, 0], digests[i, 1]
+        members[entry, 0], members[entry, 1], members[entry, 2] = 1, slot, 0
+        entry_of[slot] = entry
+        at = digests[i, 0] & mask
+        while table[at] != EMPTY:
+            at = (at + 1) & mask
+        table[at] = entry
 
 
 @jit
@@ -283,6 +348,29 @@ class Registry:
         self.count += 1
         return slot
 
+    def slots_of_ids(self, ids: Sequence[bytes]) -> Array:
+        """The slots of many subscriptions, -1 for those that have none."""
+        slots = np.empty(len(ids), np.int32)
+        find_ids(self.ids, self.offsets, self.pool, *_joined(ids), slots)
+        return slots
+
+    def new_slots(self, ids: Sequence[bytes]) -> Array:
+        """Slots for different ids that have none."""
+        data, ends = _joined(ids)
+        while (self.count + len(ids)) * 3 > len(self.ids) * 2:
+            bigger = np.full(len(self.ids) * 2, EMPTY, np.int32)
+            rehash_ids(self.ids, bigger, self.offsets, self.pool)
+            self.ids = bigger
+        self.pool = grown(self.pool, self.pool_top + len(data) + 2 * len(ids))
+        free = [self._free_slots.pop() for _ in range(min(len(ids), len(self._free_slots)))]
+        first, self.slots_top = self.slots_top, self.slots_top + len(ids) - len(free)
+        self.offsets = grown(self.offsets, self.slots_top)
+        self.entry_of = grown(self.entry_of, self.slots_top, -1)
+        slots = np.concatenate((np.array(free, np.int32), np.arange(first, self.slots_top, dtype=np.int32)))
+        self.pool_top = int(enter_ids(self.ids, self.offsets, self.pool, self.pool_top, data, ends, slots))
+        self.count += len(ids)
+        return slots
+
     def _next_slot(self) -> int:
         slot = self.slots_top
         self.slots_top += 1
@@ -349,6 +437,25 @@ class Registry:
             self.key_table = bigger
         enter_key(self.key_table, self.keys, self.members, self.entry_of, entry, slot, *digest)
         self._entries += 1
+
+    def entries_of(self, digests: Array) -> Array:
+        """The entries of many filter keys, -1 for those that have none."""
+        entries = np.empty(len(digests), np.int32)
+        find_keys(self.key_table, self.keys, digests, entries)
+        return entries
+
+    def new_entries(self, entries: Array, digests: Array, slots: Array) -> None:
+        """First subscriptions have these filters, which are different ones."""
+        if not len(entries):
+            return
+        most = int(entries.max()) + 1
+        self.keys, self.members = grown(self.keys, most), grown(self.members, most)
+        while (self._entries + len(entries)) * 3 > len(self.key_table) * 2:
+            bigger = np.full(len(self.key_table) * 2, EMPTY, np.int32)
+            rehash_keys(self.key_table, bigger, self.keys)
+            self.key_table = bigger
+        enter_keys(self.key_table, self.keys, self.members, self.entry_of, entries, slots, digests)
+        self._entries += len(entries)
 
     def drop_entry(self, entry: int) -> None:
         at, _ = find_key(self.key_table, self.keys, *self.keys[entry].tolist())
@@ -419,3 +526,9 @@ class Registry:
 
     def nbytes(self) -> int:
         return sum(getattr(self, name).nbytes for name in self.arrays)
+
+
+def _joined(ids: Sequence[bytes]) -> tuple[Array, Array]:
+    """Ids one after the other, and where each ends."""
+    ends = np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)))
+    return np.frombuffer(b"".join(ids) or bytes(1), np.uint8), ends

@@ -162,6 +162,7 @@ def _arrays(index: Index) -> Iterator[tuple[str, str, Array]]:
 
 def _pieces(index: Index) -> Iterator[bytes]:
     with index.lock:
+        index.store.link_all()
         infos: list[_ArrayInfo] = []
         blobs: list[bytes] = []
         offset = 0

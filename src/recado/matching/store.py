@@ -8,6 +8,8 @@ lists. It runs when the number of entries has doubled since the last time, so it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,6 +75,7 @@ class Store(StoreArrays):
         self._free_words: dict[int, list[int]] = {}
         self._free_entries: list[int] = []
         self._entries_top = 0
+        self.pending = 0  # so many of the last entries are not linked yet
         self.scratch = np.zeros(4096, np.int32)
         self._clear_lists()
         self.views()
@@ -102,15 +105,48 @@ class Store(StoreArrays):
     def insert(self, program: Program) -> int:
         """A new entry for a program, linked; it takes over the constants that the program holds."""
         self._follow_dictionary()
-        entry = self._free_entries.pop() if self._free_entries else self._new_entry()
+        is_free = bool(self._free_entries)
+        entry = self._free_entries.pop() if is_free else self._new_entry()
         self.starts[entry] = self._place(program.words)
         self.entries += 1
         self._changes += 1
-        self._link(entry, entry + 1, rechoose=True)
+        if is_free:
+            self._link(entry, entry + 1, rechoose=True)
+        else:
+            self.pending += 1
+            self.link_all()
         return entry
+
+    def insert_many(self, programs: Sequence[Program]) -> Array:
+        """New entries. They are linked together before the next event (``link_all``), if not by then anew with all."""
+        reused = [self.insert(program) for program in programs[: len(self._free_entries)]]
+        self._follow_dictionary()
+        programs = programs[len(reused) :]
+        first, count = self._entries_top, len(programs)
+        self._entries_top += count
+        self.starts = grown(self.starts, self._entries_top, -1)
+        sizes = np.fromiter((len(program.words) for program in programs), np.int64, count)
+        ends = self.words_top + np.cumsum(sizes)
+        self.starts[first : self._entries_top] = ends - sizes
+        begin, self.words_top = self.words_top, int(ends[-1]) if count else self.words_top
+        if self.words_top > len(self.words):
+            self.words = grown(self.words, self.words_top)
+            self.views()
+        self.words[begin : self.words_top] = list(chain.from_iterable(program.words for program in programs))
+        self.entries += count
+        self._changes += count
+        self.pending += count
+        return np.concatenate((np.array(reused, np.int32), np.arange(first, self._entries_top, dtype=np.int32)))
+
+    def link_all(self) -> None:
+        """Link the entries that are not; to be called before links are followed."""
+        if self.pending:
+            first, self.pending = self._entries_top - self.pending, 0
+            self._link(first, self._entries_top, rechoose=True)
 
     def delete(self, entry: int) -> None:
         """Unlink an entry and give its words and constants back."""
+        self.link_all()
         pc = int(self.starts[entry])
         while not access.unlink(self.handle, entry):
             self._make_room(self._room(pc))
@@ -218,6 +254,7 @@ class Store(StoreArrays):
 
     def optimize(self) -> None:
         """Order bounds into grids, choose every access path anew, split long lists."""
+        self.pending = 0
         self._order_bounds()
         self._clear_links()
         self._link(0, self._entries_top, rechoose=True)
