@@ -300,7 +300,7 @@ def read_number(data, at):
             at += 1
         first, power = at, 0
         while ZERO_DIGIT <= data[at] <= NINE:
-            power = min(power * 10 + data[at] - ZERO_DIGIT, 1000)
+            power = min(power * 10 + np.int64(data[at]) - ZERO_DIGIT, 1000)
             at += 1
         if at == first:
             return np.int64(-1), 0.0, False, False
@@ -351,7 +351,7 @@ def read_time(data, at, end):
         at += 1
         first = at
         while ZERO_DIGIT <= data[at] <= NINE:
-            fraction += (data[at] - ZERO_DIGIT) * scale
+            fraction += (np.int64(data[at]) - ZERO_DIGIT) * scale
             scale //= 10
             at += 1
         if at == first or at > first + 64:
