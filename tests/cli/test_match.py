@@ -208,8 +208,7 @@ def test_verify_tells_of_an_index_that_loses_and_adds_matches(recado, write, eng
 
         return changed
 
-    for kind in (engines._Index, engines._Batch):
-        monkeypatch.setattr(kind, "match", spoilt(kind.match))
+    monkeypatch.setattr(engines._Index, "match_block", spoilt(engines._Index.match_block))
     events = ['{"id": "e-1", "Price": 1}', '{"id": "e-2", "Price": 99}']
     run = recado("match", write("s", CHEAP), write("e", *events), "--engine", engine, "--verify", "--quiet")
     assert run.code == 1

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-TRIAL = 1_024
+TRIAL = 8_192
 PAUSE = 16 * TRIAL
 WORTH = 16
 """One hit among so many is worth it."""

@@ -44,6 +44,7 @@ BATCH_FROM = 32
 SHAPE_EVENTS = 8
 """Of one shape, on average, so many are worth one."""
 AT_A_TIME = 4_096
+LOADED_AT_A_TIME = 16_384
 
 
 class _Held(msgspec.Struct, frozen=True, gc=False):
@@ -152,7 +153,7 @@ class SemanticMatcher:
         """Add all of them; how many were given."""
         count = 0
         waiting = iter(subscriptions)
-        while some := list(islice(waiting, AT_A_TIME)):
+        while some := list(islice(waiting, LOADED_AT_A_TIME)):
             count += len(some)
             some = list({subscription.id: subscription for subscription in some}.values())  # the last of an id counts
             self.exact.add_many([s for s in some if s.semantic is None], checked=checked)

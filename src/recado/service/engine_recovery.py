@@ -22,6 +22,7 @@ import pyarrow as pa
 from recado.delivery.sessions import Device
 from recado.delivery.standing import Standing
 from recado.errors import RecadoError
+from recado.filters.records import KnownFilters
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.subscription import Subscription
@@ -91,9 +92,10 @@ class Recovery:
         self._dispatcher.matcher = make_matcher(self._config)
         loaded = self._store.load()
         pairs: list[tuple[Standing, Subscription]] = []
+        known = KnownFilters()
         for row in loaded.subscriptions:
             try:
-                pairs.append(standing_of(row, self._config.subscriptions.time_zone))
+                pairs.append(standing_of(row, self._config.subscriptions.time_zone, known))
             except RecadoError as error:
                 loaded.damage.append(f"subscription {row.id!r} of user {row.user!r} cannot be used: {error}")
         dispatched = loaded.dispatched or 0

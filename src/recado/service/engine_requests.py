@@ -18,7 +18,7 @@ import msgspec
 from recado.delivery.constraints import Constraints
 from recado.delivery.reading import read_constraints
 from recado.errors import SubscriptionError
-from recado.filters.records import read_subscription
+from recado.filters.records import KnownFilters, read_subscription
 from recado.model.limits import LIMITS
 from recado.model.repeats import refuse_repeats
 from recado.model.subscription import Subscription
@@ -60,10 +60,10 @@ def read_wanted(raw: bytes, device: str, now: datetime, settings: Subscriptions)
     return Wanted(subscription, expires_at, device, target, constraints, record)
 
 
-def read_record(members: Mapping[str, Any]) -> Subscription:
+def read_record(members: Mapping[str, Any], known: KnownFilters | None = None) -> Subscription:
     """The subscription in a record, without the members that only the service knows."""
     plain = {name: value for name, value in members.items() if name not in ("ttl", "scope", "webhook")}
-    return read_subscription(msgspec.json.encode(plain))
+    return read_subscription(msgspec.json.encode(plain), known=known)
 
 
 def read_filter(raw: bytes) -> Subscription:

@@ -14,6 +14,7 @@ from recado.delivery.notices import Notice
 from recado.delivery.reading import read_constraints
 from recado.delivery.sessions import Changes, Device, User
 from recado.delivery.standing import ENDLESS, Standing
+from recado.filters.records import KnownFilters
 from recado.model.subscription import Subscription
 from recado.model.values import EPOCH, microseconds
 from recado.service.engine_requests import read_record
@@ -50,10 +51,12 @@ def subscription_row(standing: Standing) -> SubscriptionRow:
     )
 
 
-def standing_of(row: SubscriptionRow, time_zone: str) -> tuple[Standing, Subscription]:
+def standing_of(
+    row: SubscriptionRow, time_zone: str, known: KnownFilters | None = None
+) -> tuple[Standing, Subscription]:
     """The subscription in a row, for the desk and for the matcher."""
     record = _decode(row.record)
-    subscription = read_record({"id": str(row.serial), **record})
+    subscription = read_record({"id": str(row.serial), **record}, known)
     standing = Standing(
         row.serial,
         row.id,

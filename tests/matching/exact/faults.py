@@ -29,7 +29,7 @@ from matching.exact.ways import TYPED, WAYS
 Wrong = Callable[..., Any]
 FAULTS: dict[str, Callable[[Planter], None]] = {}
 SEEDS = range(2)
-PATIENCE = 60
+PATIENCE = 180
 """Seconds; a fault may well make a loop endless, which counts as found."""
 
 
