@@ -24,7 +24,7 @@ from recado.matching.instructions import (
     byte_words,
     like_bytes,
 )
-from recado.matching.texts import FAILS, HOLDS, SEARCH_BOUND, UNSURE
+from recado.matching.texts import EVENT_BOUND, FAILS, HOLDS, SEARCH_BOUND, UNSURE
 from recado.matching.unaligned import PADDING
 
 texts = Called(module)
@@ -112,10 +112,10 @@ TEXT_TESTS = {
 }
 
 
-def text_test(op, text: bytes, pattern: bytes) -> int:
+def text_test(op, text: bytes, pattern: bytes, bound: int = SEARCH_BOUND) -> int:
     data, start, length = placed(text)
     program, at, argument = in_words(pattern)
-    return int(texts.text_test(op, start, length, data, program, at, argument))
+    return int(texts.text_test(op, start, length, data, program, at, argument, bound))
 
 
 @given(strings, strings, st.sampled_from(sorted(TEXT_TESTS)))
@@ -130,15 +130,16 @@ def test_every_operation_on_text(text, piece, op):
 def test_a_value_that_is_no_text_fails_every_operation_on_text(op):
     data, _, _ = placed(b"ab")
     program, at, argument = in_words(b"a")
-    assert texts.text_test(op, -1, 0, data, program, at, argument) == FAILS
+    assert texts.text_test(op, -1, 0, data, program, at, argument, SEARCH_BOUND) == FAILS
 
 
+@pytest.mark.parametrize("bound", [EVENT_BOUND, SEARCH_BOUND])
 @pytest.mark.parametrize("op", [CONTAINS, LIKE])
-def test_a_search_that_could_take_long_is_left_to_the_evaluator(op):
-    pattern = b"ab" * 256
-    longest = SEARCH_BOUND // len(pattern)
-    assert text_test(op, b"a" * longest, pattern) == FAILS
-    assert text_test(op, b"a" * (longest + 1), pattern) == UNSURE
+def test_a_search_that_could_take_long_is_left_to_the_evaluator(op, bound):
+    pattern = b"ab" * 32
+    longest = bound // len(pattern)
+    assert text_test(op, b"a" * longest, pattern, bound) == FAILS
+    assert text_test(op, b"a" * (longest + 1), pattern, bound) == UNSURE
 
 
 def test_beginnings_and_ends_are_never_left_to_the_evaluator():

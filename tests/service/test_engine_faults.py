@@ -32,15 +32,14 @@ from service.engine_kit import (
 @story
 async def test_an_event_that_cannot_be_matched_stops_no_other(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
-    match = engine.matcher.match
+    sifting = engine.matcher.sifting
 
-    def broken(event):
-        if event.id == "1":
+    def broken(events):
+        if any(event.id == "1" for event in events):
             raise RuntimeError("broken")
-        return match(event)
+        return sifting(events)
 
-    monkeypatch.setattr(engine.matcher, "match", broken)
-    monkeypatch.setattr(engine.matcher, "match_many", lambda events: [broken(event) for event in events])
+    monkeypatch.setattr(engine.matcher, "sifting", broken)
     await engine.publish(BEN, [event(number) for number in range(3)])
     await settled(engine)
     assert await positions(engine) == [0, 2]

@@ -22,7 +22,7 @@ R = TypeVar("R", bound="Record")
 
 WorkloadName = Literal["sensor", "stock", "mix", "wide", "text", "boolean", "churn", "growth"]
 PartName = Literal["compare", "kernel", "growth", "state"]
-ServicePart = Literal["publishing", "filtered", "away", "handover", "restart"]
+ServicePart = Literal["publishing", "filtered", "away", "handover", "restart", "attack"]
 
 
 @app.command
@@ -179,9 +179,10 @@ def service(
 ) -> int:
     """Measure the event service against nats-server and mosquitto, each as a process on loopback.
 
-    Five parts: durable publications (publishing), delivery to many interests (filtered), a subscriber who is away and
-    comes back (away), a subscriber whose address changes (handover), a kill and a restart (restart). A broker that is
-    not installed has a row that says so. A full run takes about half an hour, a quick one about four minutes.
+    Six parts: durable publications (publishing), delivery to many interests (filtered), a subscriber who is away and
+    comes back (away), a subscriber whose address changes (handover), a kill and a restart (restart), one user's costly
+    filters and large events (attack). A broker that is not installed has a row that says so. A full run takes about
+    half an hour, a quick one about five minutes.
 
     Examples:
       recado bench service --quick

@@ -57,14 +57,20 @@ class Boxes:
         """These will not come."""
         for counts in (user.dropped, self.dropped):
             counts[reason] = counts.get(reason, 0) + len(nids)
-        for nid in nids:
+        start = 0
+        while start < len(nids):
             notice = self._open_gap(user, device, reason)
-            notice.count += 1
+            room = min(GAP_NIDS - len(notice.nids), REMEMBERED - user.remembered)
+            some = (
+                nids[start : start + room] if room > 0 else nids[start:]
+            )  # of the last ones only their number is kept
+            if room > 0:
+                notice.nids.extend(some)
+                user.remembered += len(some)
+            notice.count += len(some)
             notice.at = None
-            if user.remembered < REMEMBERED:
-                notice.nids.append(nid)
-                user.remembered += 1
             self.changes.notices[notice.id] = user, notice
+            start += len(some)
 
     def _open_gap(self, user: User, device: str, reason: Dropped) -> Notice:
         for notice in reversed(user.notices.values()):

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from recado.delivery.constraints import Constraints
 from recado.delivery.exchange import Exchange
 from recado.delivery.mailbox import Bounds, Box, Note
-from recado.delivery.notices import Notice
+from recado.delivery.notices import Dropped, Notice
 from recado.delivery.outgoing import NEVER
 from recado.delivery.policy import satisfied
 from recado.delivery.sessions import User
@@ -60,6 +60,7 @@ class Desk(Exchange):
         self._expiries: list[tuple[datetime, int]] = []
         self._closed: list[Standing] = []  # ended, and not needed for a renewal
         self._touched: dict[Box, None] = {}
+        self._gapped: dict[User, None] = {}
         self._fresh = NEVER
 
     # -- subscriptions -------------------------------------------------------------------------------------------------
@@ -252,6 +253,20 @@ class Desk(Exchange):
             self._touched[box] = None
         return True
 
+    def pass_over(self, position: int, at: datetime, standings: Iterable[Standing], reason: Dropped = "budget") -> int:
+        """The event was not matched with these: their owners are told of a gap. How many wanted it."""
+        nids: dict[tuple[str, str], list[int]] = {}
+        for standing in sorted(standings, key=_by_ordinal):
+            if standing.since <= position < standing.until and standing.expires_at > at:
+                standing.unmatched += 1
+                whose = standing.user.name, standing.scope
+                nids.setdefault(whose, []).append(position << ORDINAL_BITS | standing.ordinal)
+        for (name, scope), some in nids.items():
+            user = self.user(name)
+            self.gap(user, scope, some, reason)
+            self._gapped[user] = None
+        return sum(map(len, nids.values()))
+
     def _boxes(self, standing: Standing) -> Iterable[Box]:
         user = standing.user
         if standing.scope or not self.per_device or not user.devices:
@@ -267,6 +282,10 @@ class Desk(Exchange):
             self.drop(box, box.aged(self.bounds, now), "age")
             for feed in box.feeds:
                 self.pump(feed.link, fresh)
+        gapped, self._gapped = self._gapped, {}
+        for user in gapped:
+            for link in (*user.links.values(), *user.alone.values()):
+                self.pump(link, fresh)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

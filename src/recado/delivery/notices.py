@@ -22,7 +22,8 @@ AGE = timedelta(days=30)
 UNCONFIRMED = 1_024
 """Notices that a leg is told before it confirms some: gaps grow meanwhile instead of becoming many."""
 
-Dropped: TypeAlias = Literal["full", "age", "purged", "damaged"]
+Dropped: TypeAlias = Literal["full", "age", "purged", "damaged", "budget"]
+"""Why; ``budget``: the event was not matched, since the owner's filters took more than their share of time."""
 
 
 class Notice:

@@ -33,6 +33,7 @@ class Standing:
         "scope",
         "serial",
         "since",
+        "unmatched",
         "until",
         "user",
     )
@@ -65,6 +66,7 @@ class Standing:
         self.last_notified: datetime | None = None
         self.remembers = frequency_of(constraints) is not None
         self.notified = 0
+        self.unmatched = 0  # events that were not matched with it, since the start of the service
         self.ended_at: datetime | None = None
         self.reason = ""
 

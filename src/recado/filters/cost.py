@@ -1,11 +1,12 @@
-"""The price of a filter, known before it is accepted.
+"""The price of a filter: known before it is accepted, and again when an event meets it.
 
 ``check_filter`` is the gate: whatever passes it can be evaluated on any event in bounded time, and handed to every
 other part of the language. It walks the tree without recursion and stops at the first thing that is wrong, so that a
 hostile tree (a hundred thousand levels, a million parts) costs no more than the part of it that the limits allow.
 
-``cost_of`` bounds the work of one evaluation on one single-valued view of an event, in steps of about one comparison
-of two values. It is the sum, over all nodes, of:
+The unit is a *step*: about one comparison of two values by the plain evaluator, a quarter of a microsecond. ``cost_of``
+is the price of a filter whatever the event, on one single-valued view with short strings. It is the sum, over all
+nodes, of:
 
 ======================  ============================================================
 and, or, not, constant  1
@@ -13,15 +14,20 @@ compare, exists         1
 between                 2
 in                      1 + number of values
 prefix, suffix          2 + characters of the pattern / 16
-contains, like          16 + characters of the pattern / 4
+contains                16 + characters of the pattern / 4
+like                    16 + characters of the pattern / 4, or its instructions / 8 if that is more
 similar                 32 + characters of the text
-regex                   32 + characters of the pattern
-sql                     32 + characters of the expression
+regex                   32 + characters of the pattern, or its instructions / 4 if that is more
+sql                     32 + characters of the expression + instructions of its patterns / 8
 ======================  ============================================================
 
-(twice that for text that ignores case, since the value is folded first). A step on a long string takes longer than
-one on a number, but every one is linear in the value's length, which the limits on events bound. An event with arrays
-has at most ``Limits.array_combinations`` views.
+(twice that for text that ignores case, since the value is folded first). Instructions are those that the pattern is
+compiled to: mostly there is about one for each character, but ``.{900}`` has 6,300.
+
+``cost_on`` bounds what one predicate costs on one value, with the length of the value in it: a search costs its
+characters / 32, a similarity the characters of the value * those of the text / 64 / 32, a pattern the characters of the
+value * the instructions / 256. That is what a pattern takes if the states it is in are too many to be remembered; most
+take a small part of it. An event with arrays has at most ``Limits.array_combinations`` views.
 """
 
 from __future__ import annotations
@@ -30,8 +36,8 @@ from typing import get_args
 
 from recado.errors import FilterError, RecadoError
 from recado.filters import cesql
-from recado.filters.evaluate import walk
-from recado.filters.patterns import regex
+from recado.filters.evaluate import may_be_similar, walk
+from recado.filters.patterns import like_regex, regex
 from recado.model.filter import (
     And,
     Between,
@@ -68,11 +74,54 @@ def _node_cost(node: Filter) -> int:
         case In(_, values):
             return 1 + len(values)
         case Text(_, op, pattern, fold):
-            steps = 2 + len(pattern) // 16 if op in ("prefix", "suffix") else 16 + len(pattern) // 4
-            return steps * (2 if fold else 1)
-        case Regex(_, text) | Similar(_, text) | Sql(text):
+            return _text_cost(op, pattern, fold) * (2 if fold else 1)
+        case Similar(_, text):
             return 32 + len(text)
+        case Regex(_, pattern):
+            return 32 + max(len(pattern), regex(pattern).programsize // 4)
+        case Sql(text):
+            return 32 + len(text) + cesql.size(text).instructions // 8
     return 1
+
+
+def _text_cost(op: str, pattern: str, fold: bool) -> int:
+    match op:
+        case "like":
+            return 16 + max(len(pattern) // 4, like_regex(pattern, fold).programsize // 8)
+        case "contains":
+            return 16 + len(pattern) // 4
+    return 2 + len(pattern) // 16
+
+
+def cost_on(predicate: Filter, value: Value) -> int:
+    """Steps that one predicate takes at most on a value of its attribute."""
+    if type(value) is not str:
+        return 1 + len(predicate.values) if type(predicate) is In else 1
+    chars = len(value)
+    match predicate:
+        case In(_, values):
+            return 1 + len(values)
+        case Text(_, op, pattern, fold):
+            folding = chars // 16 if fold else 0
+            if op == "like":
+                return 16 + folding + chars * like_regex(pattern, fold).programsize // 256
+            return 4 + folding + (chars // 32 if op == "contains" else 0)
+        case Similar(_, text, threshold):
+            return (
+                16
+                + chars // 16
+                + (chars * (1 + len(text) // 64) // 32 if may_be_similar(value, text, threshold) else 0)
+            )
+        case Regex(_, pattern):
+            return 16 + chars * regex(pattern).programsize // 256
+    return 1 + chars // 8_192
+
+
+def cost_of_sql(text: str, chars: int) -> int:
+    """The same for an expression of CESQL, on a view whose strings that it names have so many characters in all."""
+    size = cesql.size(text)
+    longest = min(chars * max(size.names, 1), LIMITS.string_chars) if size.names else 0
+    return 32 + len(text) // 4 + size.nodes * (1 + longest // 32) + longest * size.instructions // 256
 
 
 def check_filter(filter: Filter, limits: Limits = LIMITS) -> Filter:

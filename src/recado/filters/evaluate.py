@@ -35,6 +35,7 @@ from recado.model.filter import (
 from recado.model.values import Kind, Value, kind_of
 
 View = Mapping[str, Value]
+ROUNDING = 1e-6
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -85,7 +86,7 @@ def holds(predicate: Filter, value: Value) -> bool:
         case Regex(_, pattern):
             return type(value) is str and regex(pattern).fullmatch(value) is not None
         case Similar(_, text, threshold):
-            return type(value) is str and similarity(value, text) >= threshold
+            return type(value) is str and is_similar(value, text, threshold)
     raise TypeError(f"{type(predicate).__name__} is not a predicate")
 
 
@@ -102,6 +103,23 @@ def compare(op: str, left: Value, right: Value) -> bool:
 def similarity(left: str, right: str) -> float:
     """1 minus the Levenshtein distance over the longer length, ignoring case; 1.0 for equal strings."""
     return Levenshtein.normalized_similarity(left.casefold(), right.casefold())
+
+
+def is_similar(left: str, right: str, threshold: float) -> bool:
+    """``similarity(left, right) >= threshold``, given up as soon as that is out of reach."""
+    if not may_be_similar(left, right, threshold):
+        return False
+    cutoff = max(threshold - ROUNDING, 0.0)  # the library's own comparison with it rounds otherwise than ours
+    return Levenshtein.normalized_similarity(left.casefold(), right.casefold(), score_cutoff=cutoff) >= threshold
+
+
+def may_be_similar(left: str, right: str, threshold: float) -> bool:
+    """Are the lengths near enough? A text of n characters and a longer one of m are alike by n / m at most.
+
+    Folding makes three characters of one at most, and never fewer.
+    """
+    shorter, longer = sorted((len(left), len(right)))
+    return 3 * shorter >= (threshold - ROUNDING) * longer
 
 
 def _text_holds(op: str, pattern: str, fold: bool, value: str) -> bool:

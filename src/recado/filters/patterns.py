@@ -16,6 +16,11 @@ from recado.model.limits import LIMITS
 
 
 class Pattern(Protocol):
+    """``programsize`` counts the instructions: a match takes, at worst, each of them for each byte of the text."""
+
+    @property
+    def programsize(self) -> int: ...
+
     def fullmatch(self, text: str) -> object | None: ...
 
 

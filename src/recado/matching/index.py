@@ -63,6 +63,8 @@ class Index:
         self.registry = Registry()
         self.opaque: dict[int, Filter | str] = {}
         self.lock = threading.RLock()
+        self.changes = 0
+        """Grows whenever the number of an entry may have passed to another filter, or to other subscriptions."""
         self.encoder = Encoder(self.dictionary)
         self._compiler = Compiler(self.dictionary)
         self._scanner: Scanner | None = None
@@ -126,6 +128,7 @@ class Index:
             slot = self.registry.slot(id)
             if slot < 0:
                 return False
+            self.changes += 1
             entry, left = self.registry.leave(slot)
             self.registry.drop_slot(id)
             if left == 0:
@@ -173,6 +176,7 @@ class Index:
 
     def _put_new(self, given: list[Given]) -> list[Given]:
         """Of many subscriptions enter those that are new and have filters that no other has, in one go; the others."""
+        self.changes += 1
         ids = [id.encode() for (id, _), _, _ in given]
         slots = self.registry.slots_of_ids(ids)
         entries = self.registry.entries_of(np.array([digest for _, _, digest in given], np.int64))
@@ -191,6 +195,7 @@ class Index:
         return [one for _, one in others]
 
     def _put(self, id: str, filter: Filter, program: Program, digest: tuple[int, int]) -> None:
+        self.changes += 1
         slot = self.registry.slot(id)
         entry = self.registry.entry(digest)
         if slot >= 0 and entry != self.registry.entry_of[slot]:
@@ -229,7 +234,15 @@ class Index:
         self.count(1, len(found))
         return found
 
-    def _match_view(self, view: dict[str, Value]) -> Array:
+    def _match_view(self, view: Mapping[str, Value]) -> Array:
+        found, uncertain = self.run_view(view)
+        if len(uncertain):
+            sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
+            found = np.concatenate((found, np.array(sure, np.int32)))
+        return found
+
+    def run_view(self, view: Mapping[str, Value]) -> tuple[Array, Array]:
+        """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide."""
         rows, texts, data = self.encode(view)
         store, blank = self.store, self._blank
         store.link_all()
@@ -239,11 +252,7 @@ class Index:
         match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
         matched, uncertain, candidates = blank.counts.tolist()
         self._candidates += candidates
-        found = blank.found[:matched].copy()
-        if uncertain:
-            sure = [e for e in blank.uncertain[:uncertain].tolist() if evaluate(self.opaque_filter(e), view)]
-            found = np.concatenate((found, np.array(sure, np.int32)))
-        return found
+        return blank.found[:matched].copy(), blank.uncertain[:uncertain].copy()
 
     def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
         """A single-valued view as the kernel reads it: rows (attribute, code, down, up), texts, bytes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from recado.matching import instructions as _p
 from recado.matching.jit import inlined
-from recado.matching.texts import FAILS, HOLDS, UNSURE, text_test
+from recado.matching.texts import EVENT_BOUND, FAILS, HOLDS, UNSURE, text_test
 
 EQ, NE, IN, EXISTS, NUM, TIME = _p.EQ, _p.NE, _p.IN, _p.EXISTS, _p.NUM, _p.TIME
 PREFIX, SUFFIX, LIKE, FOLDED, STR_GE, STR_LT = _p.PREFIX, _p.SUFFIX, _p.LIKE, _p.FOLDED, _p.STR_GE, _p.STR_LT
@@ -83,7 +83,9 @@ def test(store, pc, word, blank, data):
         folded = op >= PREFIX + FOLDED and op < STR_GE
         column = 2 if folded else 0
         start, length = blank.texts[attribute, column], blank.texts[attribute, column + 1]
-        return text_test(op - FOLDED if folded else op, start, length, data, store.words, payload, argument)
+        return text_test(
+            op - FOLDED if folded else op, start, length, data, store.words, payload, argument, EVENT_BOUND
+        )
     if op == OPAQUE:
         if argument and blank.codes[attribute] == -1:
             return FAILS

@@ -17,7 +17,8 @@ from recado.matching.jit import inlined, lean
 from recado.matching.unaligned import word_at
 
 FAILS, HOLDS, UNSURE = 0, 1, 2
-SEARCH_BOUND = 1 << 18
+SEARCH_BOUND, EVENT_BOUND = 1 << 18, 1 << 13
+"""Bytes of the pattern times bytes of the string: in batches, and for single events, which somebody waits for."""
 
 PREFIX, SUFFIX, LIKE = _p.PREFIX, _p.SUFFIX, _p.LIKE
 STR_GE, STR_GT, STR_LE = _p.STR_GE, _p.STR_GT, _p.STR_LE
@@ -164,7 +165,7 @@ def find_run(data, at, end, run, size, mask):
 
 
 @inlined
-def text_test(op, start, length, data, words, pattern, size):
+def text_test(op, start, length, data, words, pattern, size, bound):
     """A text operation on one string: ``pattern`` is where in the program the pattern's words begin."""
     if start < 0:
         return FAILS
@@ -174,7 +175,7 @@ def text_test(op, start, length, data, words, pattern, size):
         at = start if op == PREFIX else start + length - size
         return HOLDS if same_text(data, at, words, pattern, size) else FAILS
     if op < STR_GE:
-        if size * length > SEARCH_BOUND and (op == LIKE or size <= length):
+        if size * length > bound and (op == LIKE or size <= length):
             return UNSURE
         if op == LIKE:
             return HOLDS if like(data, start, length, words, pattern, size) else FAILS

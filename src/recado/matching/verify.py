@@ -29,7 +29,7 @@ from recado.matching.kernel import (
     instruction_words,
     range_test,
 )
-from recado.matching.texts import FAILS, HOLDS, UNSURE, text_test
+from recado.matching.texts import FAILS, HOLDS, SEARCH_BOUND, UNSURE, text_test
 
 CODE, NUMBER, INSTANT, TEXT, FOLDED_TEXT = 0, 1, 2, 3, 4
 ROW_COLUMNS = 5
@@ -50,9 +50,8 @@ def test_at(store, pc, word, batch, event):
         folded = op >= PREFIX + FOLDED and op < STR_GE
         row = batch.rows[attribute, FOLDED_TEXT if folded else TEXT]
         plain = op - FOLDED if folded else op
-        return text_test(
-            plain, batch.starts[row, event], batch.lengths[row, event], batch.data, store.words, payload, argument
-        )
+        start, length = batch.starts[row, event], batch.lengths[row, event]
+        return text_test(plain, start, length, batch.data, store.words, payload, argument, SEARCH_BOUND)
     code = batch.codes[batch.rows[attribute, CODE], event]
     if op == IN:
         return HOLDS if in_set(store.ints, payload * 2, argument, code) else FAILS
@@ -123,15 +122,8 @@ def narrow(store, pc, batch, work, size):
             plain = op - FOLDED if folded else op
             for i in range(size):
                 event = work[i]
-                result = text_test(
-                    plain,
-                    batch.starts[row, event],
-                    batch.lengths[row, event],
-                    batch.data,
-                    store.words,
-                    pc + 1,
-                    argument,
-                )
+                start, length = batch.starts[row, event], batch.lengths[row, event]
+                result = text_test(plain, start, length, batch.data, store.words, pc + 1, argument, SEARCH_BOUND)
                 unsure |= result == UNSURE
                 work[kept] = event
                 kept += result == UNSURE or (result ^ negated) == HOLDS

@@ -50,12 +50,17 @@ def semantic_match(
     if chosen is None:
         exact = subscription.whole_filter()
         return Match(event.id, subscription.id, exact) if matches(exact, event) else None
-    knowing = semantics or shared()
-    alignment = knowing.align(constraint_names(subscription.filter), attribute_names(event), chosen)
-    asked = resolved(rewrite(subscription.filter, alignment), event, chosen, knowing)
-    if subscription.type:
-        asked = And((type_filter(subscription.type), asked))
+    asked, alignment = asked_of(event, subscription, chosen, semantics or shared())
     return Match(event.id, subscription.id, asked, alignment) if matches(asked, event) else None
+
+
+def asked_of(
+    event: Event, subscription: Subscription, settings: SemanticSettings, semantics: Semantics
+) -> tuple[Filter, Alignment]:
+    """The subscription's filter as it is asked of this event, and the alignment of their names."""
+    alignment = semantics.align(constraint_names(subscription.filter), attribute_names(event), settings)
+    asked = resolved(rewrite(subscription.filter, alignment), event, settings, semantics)
+    return And((type_filter(subscription.type), asked)) if subscription.type else asked, alignment
 
 
 def attribute_names(event: Event) -> tuple[str, ...]:

@@ -16,22 +16,27 @@ subscription is not added, and exact matching goes on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice, pairwise
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from recado.errors import RecadoError, SubscriptionError
 from recado.filters.cost import check_filter
+from recado.filters.deciding import Steps, Work, deciding
+from recado.filters.evaluate import names_of
 from recado.matching.batch import match_events
 from recado.matching.index import Index
+from recado.matching.undecided import Sifted, Sifting, Undecided, is_narrow, sift_event, sift_events
 from recado.model.event import Event, expansions
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 from recado.semantics.alignment import Alignment
 from recado.semantics.engine import Semantics, shared
-from recado.semantics.match import Match, attribute_names, semantic_match
+from recado.semantics.match import Match, asked_of, attribute_names, semantic_match
 from recado.semantics.matcher_index import AliasIndex, Shown, Similar
 from recado.semantics.matcher_shape import Plan, Texts
 from recado.semantics.matcher_shapes import PAIRS, SHAPES, Shapes
@@ -45,6 +50,8 @@ SHAPE_EVENTS = 8
 """Of one shape, on average, so many are worth one."""
 AT_A_TIME = 4_096
 LOADED_AT_A_TIME = 16_384
+BY_HAND_STEPS = 4_096
+"""What it costs to bring the names of an event and of a filter together, about."""
 
 
 class _Held(msgspec.Struct, frozen=True, gc=False):
@@ -241,6 +248,64 @@ class SemanticMatcher:
                     ids += self._matched_by_hand(event)
         return found
 
+    def sifting(self, events: Sequence[Event]) -> Generator[None, None, Sifted]:
+        """Match in steps that each take a short while, and leave what takes long as work to do.
+
+        Subscriptions may come and go between two steps. The found, and those of the undecided that turn out true, are
+        what ``match_many`` gives; an id may be among both.
+        """
+        found: list[list[str]] = [[] for _ in events]
+        undecided: list[Undecided] = []
+        narrow = [number for number, event in enumerate(events) if is_narrow(event)]
+        together = narrow if len(narrow) >= BATCH_FROM else []
+        alone = sorted(set(range(len(events))) - set(together))
+        if together and len(self.exact):
+            _gather(
+                sift_events(self.exact, [events[number] for number in together], together), together, found, undecided
+            )
+            yield
+        if together and self._held:
+            with self._lock:
+                self._sift_shown([self._shown(events[number]) for number in together], together, found, undecided)
+            yield
+        for number in alone:
+            for sifting in self._sifted_alone(events[number], number):
+                ids, left = yield from sifting
+                found[number] += ids
+                undecided += left
+                yield
+        if self._by_hand:
+            owners, held = [[id] for id in self._by_hand], list(self._by_hand.values())
+            undecided += [
+                Undecided(number, owners, held, partial(self._deciding_by_hand, event))
+                for number, event in enumerate(events)
+            ]
+        undecided.sort(key=itemgetter(0))
+        return Sifted(found, undecided)
+
+    def _sifted_alone(self, event: Event, number: int) -> Iterator[Sifting]:
+        if len(self.exact):
+            yield sift_event(self.exact, event, number)
+        if self._held:
+            yield self._aliased.sifting(self._showing(event), number)
+
+    def _sift_shown(
+        self, shown: list[list[Shown]], numbers: list[int], found: list[list[str]], undecided: list[Undecided]
+    ) -> None:
+        """In one go; one by one if they are of too many shapes to have columns in common."""
+        if len({id(views[0].plan) for views in shown}) * SHAPE_EVENTS <= len(shown):
+            _gather(self._aliased.sift_many(shown, numbers), numbers, found, undecided)
+            return
+        for views, number in zip(shown, numbers, strict=True):
+            ids, left = _result(self._aliased.sifting(views, number))
+            found[number] += ids
+            undecided += left
+
+    def _deciding_by_hand(self, event: Event, held: _Held, work: Work) -> Steps:
+        yield BY_HAND_STEPS
+        asked, _ = asked_of(event, held.subscription, held.settings, self.semantics)
+        return (yield from deciding(asked, expansions(event, names_of(asked)), work))
+
     def _matched(self, shown: list[list[Shown]]) -> list[list[str]]:
         """In one go; one by one if they are of too many shapes to have columns in common."""
         if len({id(views[0].plan) for views in shown}) * SHAPE_EVENTS > len(shown):
@@ -250,13 +315,24 @@ class SemanticMatcher:
 
     def _shown(self, event: Event) -> list[Shown]:
         """The event under its aliases, once for each choice of elements."""
-        plan = self._shapes.plan(event)
+        return list(self._showing(event))
+
+    def _showing(self, event: Event) -> Iterator[Shown]:
+        """The same, each when it is asked for."""
+        with self._lock:
+            plan = self._shapes.plan(event)
         attributes = event.attributes
         if tuple in map(type, attributes.values()):
-            return [self._view(view, plan) for view in expansions(event, plan.attributes)]
+            for view in expansions(event, plan.attributes):
+                with self._lock:
+                    shown = self._view(view, plan)
+                yield shown
+            return
         values: dict[str, Any] = {**attributes, "id": event.id, "type": event.type, "source": event.source}
         values["time"] = event.time  # plans name only what is there
-        return [self._view(values, plan)]
+        with self._lock:
+            shown = self._view(values, plan)
+        yield shown
 
     def _view(self, values: dict[str, Value], plan: Plan) -> Shown:
         similar: list[Similar] = []
@@ -312,6 +388,21 @@ class SemanticMatcher:
         """Sizes, and what matching has cost so far."""
         aliased = self._aliased.statistics()
         return {**self.exact.statistics(), **{f"semantic_{name}": value for name, value in aliased.items()}}
+
+
+def _gather(sifted: Sifted, numbers: Sequence[int], found: list[list[str]], undecided: list[Undecided]) -> None:
+    for number, ids in zip(numbers, sifted.found, strict=True):
+        found[number] += ids
+    undecided += sifted.undecided
+
+
+def _result(sifting: Sifting) -> tuple[list[str], list[Undecided]]:
+    """All steps at once."""
+    while True:
+        try:
+            next(sifting)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # what a generator returns has no type there
 
 
 def _batched(index: Index, events: Sequence[Event]) -> list[list[str]]:

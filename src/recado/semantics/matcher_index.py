@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recado.filters.deciding import deciding
 from recado.filters.evaluate import evaluate
 from recado.matching.columns import UNCERTAIN, sort_by_event
 from recado.matching.dictionary import ABSENT, NAN, key_of
@@ -22,6 +23,7 @@ from recado.matching.encode import Columns
 from recado.matching.index import Index
 from recado.matching.instructions import bracket
 from recado.matching.unaligned import PADDING
+from recado.matching.undecided import Evaluation, Sifted, Sifting, sift_columns, sift_views
 from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.subscription import Subscription
 from recado.model.values import Kind, Value, microseconds
@@ -134,7 +136,7 @@ class AliasIndex(Index):
     def match_views(self, views: Sequence[Shown]) -> list[str]:
         """The ids of the subscriptions that match one of the views of an event."""
         with self.lock:
-            found = [self._match_view(view) for view in views]  # type: ignore[arg-type]  # only ``encode`` looks into it
+            found = [self._match_view(view) for view in views]
             entries = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
             self.count(1, len(entries))
             if len(entries) > FEW:
@@ -235,7 +237,25 @@ class AliasIndex(Index):
         texts = tuple(one for one in wanted if any(one[1:]))
         return _Column(name, numbers, codes, texts, () if texts or any(codes) else (Kind.STRING,) * len(numbers))
 
+    def sifting(self, views: Iterable[Shown], number: int) -> Sifting:
+        """The same one view at a time, leaving what takes long as work to do; ``number`` is that of the event."""
+        shown: list[Shown] = []
+
+        def each() -> Iterator[Shown]:
+            for view in views:
+                shown.append(view)
+                yield view
+
+        return sift_views(self, each(), number, _evaluation(shown))
+
     # -- many events ---------------------------------------------------------------------------------------------------
+
+    def sift_many(self, views: Sequence[Sequence[Shown]], numbers: Sequence[int]) -> Sifted:
+        """For each of some events, given by its views, what is found and what is left as work to do."""
+        with self.lock:
+            owners = np.repeat(np.arange(len(views), dtype=np.int32), [len(some) for some in views])
+            columns = self._columns(list(chain.from_iterable(views)))
+            return sift_columns(self, columns, owners, numbers, [_evaluation(some) for some in views])
 
     def match_many(self, views: Sequence[Shown], owners: Sequence[int], events: int) -> list[list[str]]:
         """For each of so many events the ids that match one of its views; ``owners`` says whose each view is."""
@@ -309,6 +329,10 @@ class AliasIndex(Index):
                     starts[at], lengths[at] = _append(data, value.casefold() if which == FOLDED_TEXT else value)
             columns.put_texts(wanting[0], which, starts, lengths, bytes(data))
             columns.rows[wanting, which] = columns.rows[wanting[0], which]
+
+
+def _evaluation(views: Sequence[Shown]) -> Evaluation:
+    return lambda filter, work: deciding(filter, views, work)
 
 
 def _blank_rows(numbers: Array, size: int) -> Array:

@@ -170,9 +170,18 @@ class Semantics(_Section, frozen=True):
 
 
 class Matching(_Section, frozen=True):
-    """``canary_share`` of the time of matching compares answers of the index with the plain evaluator; 0: none."""
+    """How much of one core a user may take when events wait: for filters that only the plain evaluator can decide, and
+    for events with many array elements or long strings. What the index decides by itself, nearly everything, costs
+    nothing. ``all_share`` is for all users together.
+
+    ``canary_share`` of the time of matching compares answers of the index with the plain evaluator; 0: none.
+    """
 
     canary_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.001
+    share: Annotated[float, msgspec.Meta(ge=0.001, le=1)] = 0.2
+    burst_seconds: Seconds = 0.5
+    all_share: Annotated[float, msgspec.Meta(ge=0.001, le=1)] = 0.5
+    waiting_bytes: Count = 4 * 2**20
 
 
 class Config(_Section, frozen=True):

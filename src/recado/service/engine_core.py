@@ -18,9 +18,11 @@ from typing import Any, Self
 from recado.delivery.desk import Desk
 from recado.delivery.standing import Standing
 from recado.errors import RecadoError
+from recado.matching.undecided import is_narrow
 from recado.model.codec import write_flat
 from recado.model.event import Event
 from recado.service import engine_upkeep as upkeep
+from recado.service.budgets import Budgets
 from recado.service.canary import ServiceCanary
 from recado.service.config import Config, Semantics
 from recado.service.dispatch import Dispatcher
@@ -34,6 +36,7 @@ from recado.service.matching_ahead import Ahead
 from recado.service.matching_config import read_understanding
 from recado.service.metrics import Metrics
 from recado.service.permissions import Busy, Principal, authorise
+from recado.service.slowing import Slowed
 from recado.store.log import EventLog, LogReader
 from recado.store.log.errors import OnDamage
 from recado.store.log.writer import wall_clock
@@ -76,9 +79,14 @@ class EngineCore:
             drained=self._drained,
             canary=self.canary,
             rebuild=lambda: self._tasks.append(loop.create_task(upkeep.rebuild_index(self))),
+            budgets=Budgets(
+                share=config.matching.share,
+                burst_seconds=config.matching.burst_seconds,
+                all_share=config.matching.all_share,
+            ),
         )
         self.dispatcher.end = log.end
-        self.keeper = Keeper(store, self.desk, loop, lambda: self.dispatcher.position)
+        self.keeper = Keeper(store, self.desk, loop, lambda: self.dispatcher.position, lambda: self.dispatcher.whole)
         self.intake = Intake(
             log,
             loop,
@@ -92,6 +100,12 @@ class EngineCore:
             loop,
             share=config.semantics.share,
             user_bytes=config.semantics.waiting_bytes,
+            all_bytes=config.log.waiting_bytes,
+        )
+        self.slowed = Slowed(
+            loop,
+            self.dispatcher.slows,
+            user_bytes=config.matching.waiting_bytes,
             all_bytes=config.log.waiting_bytes,
         )
         self.reader = LogReader(log.path)
@@ -170,6 +184,8 @@ class EngineCore:
         if self.draining:
             return
         self.draining, self.ready = True, False
+        self.dispatcher.hurried = True
+        self.slowed.close()
         await self.ahead.close()
         while not self.intake.idle or self.dispatcher.backlog:
             await asyncio.sleep(0.005)
@@ -209,13 +225,32 @@ class EngineCore:
                 raise Busy("the service is stopping; try again in a moment")
             for event in events:
                 authorise(who, "publish", type=event.type)
-            if self.ahead.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
+            if self.slowed.holds(who.user) or (self.dispatcher.slows(who.user) and not all(map(is_narrow, events))):
+                self._publish_slowly(who, events, done)
+            elif self.ahead.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
                 self._publish_later(who, events, done)
             else:
                 self.intake.put(who.user, events, done)
         except RecadoError as error:
             self.metrics.by["refused"][type(error).__name__.lower()] += len(events)
             done(error)
+
+    def _publish_slowly(self, who: Principal, events: Sequence[Event], done: Done) -> None:
+        """Events that take long, of a user over the budget, and those after them; see ``recado.service.slowing``."""
+
+        def then() -> None:
+            try:
+                if not self.ready:
+                    raise Busy("the service is stopping; try again in a moment")
+                if self.ahead.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
+                    self._publish_later(who, events, done)
+                else:
+                    self.intake.put(who.user, events, done)
+            except RecadoError as error:
+                done(error)
+
+        self.slowed.put(who.user, sum(len(write_flat(event)) for event in events), then)
+        self.metrics.slowed += len(events)
 
     def _publish_later(self, who: Principal, events: Sequence[Event], done: Done) -> None:
         """Events with new names, and those of the same user after them; see ``recado.service.matching_ahead``."""

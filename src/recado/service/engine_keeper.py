@@ -23,13 +23,23 @@ from recado.service.engine_rows import device_row, mail_rows, notice_row, subscr
 from recado.service.permissions import Busy
 from recado.store.state import Batch, BoxRow, StateStore
 
-SOON, LATER, RETRY = 0.1, 1.0, 1.0
+SHORTLY, SOON, LATER, RETRY = 0.005, 0.1, 1.0, 1.0
 _log = logging.getLogger("recado.service")
 
 
 class Keeper:
-    def __init__(self, store: StateStore, desk: Desk, loop: AbstractEventLoop, dispatched: Callable[[], int]) -> None:
+    """``dispatched`` is the position up to which the desk accounts for the log, which it does only while ``whole``."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        desk: Desk,
+        loop: AbstractEventLoop,
+        dispatched: Callable[[], int],
+        whole: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._store, self._desk, self._loop, self._dispatched = store, desk, loop, dispatched
+        self._whole = whole
         self._thread = ThreadPoolExecutor(1, "recado-state")
         self._timer: TimerHandle | None = None
         self._due = 0.0
@@ -99,6 +109,9 @@ class Keeper:
     def _begin(self) -> None:
         self._timer = None
         if self._busy:
+            return
+        if not self._whole():
+            self._schedule(SHORTLY)
             return
         waiting, self._waiting = self._waiting, []
         if self._failing is None:

@@ -36,6 +36,8 @@ from recado.store.log.where import TRUSTED
 from recado.store.state import POSITION_BITS, Loaded, StateStore
 
 SLICE = 2_000
+PATIENCE_SECONDS = 5.0
+"""So long users' budgets of matching time do not count while events are dispatched again, since they come faster."""
 _log = logging.getLogger("recado.service")
 
 
@@ -136,12 +138,13 @@ class Recovery:
 
     async def _catch_up(self, reader: LogReader) -> None:
         dispatcher = self._dispatcher
+        patient_until = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         while dispatcher.position < dispatcher.end:
             end = dispatcher.end  # it may grow meanwhile
             batches = reader.read(dispatcher.position, end, batch_rows=512, on_damage=self._damaged)
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 await asyncio.to_thread(self._prepare, batch)
-                self._dispatch(batch)
+                await self._dispatch(batch, patient_until)
                 await asyncio.sleep(0)
             dispatcher.position = end  # also where the last ones could not be read
         dispatcher.caught_up()
@@ -157,13 +160,13 @@ class Recovery:
             if not self._dispatcher.matcher.prepared(events):
                 deque(self._dispatcher.matcher.preparing(events), 0)
 
-    def _dispatch(self, batch: pa.RecordBatch) -> None:
+    async def _dispatch(self, batch: pa.RecordBatch, patient_until: float) -> None:
         columns = [batch.column(name).to_pylist() for name in ("position", "accepted_at", "event")]
         rows = [read for row in zip(*columns, strict=True) if (read := self._read_row(*row)) is not None]
         for (at, _), group in groupby(enumerate(rows), key=lambda pair: (pair[1][1], pair[1][0] - pair[0])):
             positions, _, events, texts = zip(*(row for _, row in group), strict=True)
             try:
-                self._dispatcher.dispatch(positions[0], at, events, texts)
+                await self._dispatcher.dispatch(positions[0], at, events, texts, heard=patient_until, more=True)
             except Exception as error:  # noqa: BLE001  # a service that never starts would help nobody
                 _log.debug("what stopped the dispatch", exc_info=True)
                 self.note([f"events {positions[0]:,} to {positions[-1]:,} could not be dispatched: {error}"])

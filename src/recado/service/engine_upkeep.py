@@ -181,6 +181,7 @@ def status_of(engine: EngineCore) -> dict[str, Any]:
         "waiting": desk.waiting.length,
         "waiting_bytes": desk.waiting.bytes,
         "faults": engine.dispatcher.faults,
+        "over_budget": len(engine.dispatcher.verifier.over()),
         "damage": list(engine.damage),
         "trouble": trouble,
     }
@@ -200,6 +201,7 @@ def _close(engine: EngineCore) -> None:
     if engine.loaded:
         engine.matcher.save_cache()
     engine.background.shutdown()
+    engine.dispatcher.verifier.close()
     engine.replaying.shutdown(cancel_futures=True)
     engine.intake.close()
     engine.keeper.close()

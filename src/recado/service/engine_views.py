@@ -15,7 +15,10 @@ ALL, THIS_DEVICE = "all", "this device"
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A subscription; ``record`` is what its owner sent, without ``id``, ``ttl`` and ``expires_at``."""
+    """A subscription; ``record`` is what its owner sent, without ``id``, ``ttl`` and ``expires_at``.
+
+    ``unmatched`` counts the events that were not matched with it since the service started (its owner's budget).
+    """
 
     id: str
     user: str
@@ -28,6 +31,7 @@ class Held(msgspec.Struct, frozen=True):
     active: bool
     last_notified: datetime | None
     notified: int
+    unmatched: int = 0
 
     @property
     def expires_text(self) -> str:
@@ -38,6 +42,8 @@ class Held(msgspec.Struct, frozen=True):
         shown = {"id": self.id, **self.record, "expires_at": self.expires_text, "scope": self.scope}
         if self.scope == THIS_DEVICE:
             shown["device"] = self.device
+        if self.unmatched:
+            shown["unmatched"] = self.unmatched
         return shown
 
 
@@ -54,6 +60,7 @@ def held(standing: Standing) -> Held:
         active=standing.active,
         last_notified=standing.last_notified,
         notified=standing.notified,
+        unmatched=standing.unmatched,
     )
 
 

@@ -46,9 +46,12 @@ class Known(msgspec.Struct, gc=False):
 
 
 class Publication:
-    __slots__ = ("done", "entries", "events", "fresh", "known", "since", "size")
+    __slots__ = ("done", "entries", "events", "fresh", "known", "since", "size", "user")
 
-    def __init__(self, events: Sequence[Event], entries: list[Entry], known: list[Known], done: Done) -> None:
+    def __init__(
+        self, user: str, events: Sequence[Event], entries: list[Entry], known: list[Known], done: Done
+    ) -> None:
+        self.user = user
         self.events = events  # those to be stored
         self.entries = entries
         self.known = known  # of all, in the order in which they were given
@@ -59,15 +62,17 @@ class Publication:
 
 
 class Stored:
-    """What one commit has stored, in the order of positions."""
+    """What one commit has stored, in the order of positions; ``heard`` is when the loop took it over."""
 
-    __slots__ = ("at", "events", "first", "texts")
+    __slots__ = ("at", "events", "first", "heard", "texts", "users")
 
-    def __init__(self, first: int, at: datetime, events: list[Event], texts: list[bytes]) -> None:
+    def __init__(self, first: int, at: datetime, events: list[Event], texts: list[bytes], users: list[str]) -> None:
         self.first = first
         self.at = at
         self.events = events
         self.texts = texts
+        self.users = users  # who published each
+        self.heard = 0.0
 
 
 class Intake:
@@ -142,7 +147,7 @@ class Intake:
         if again:
             events = [event for number, event in enumerate(events) if number not in again]
             entries = [entry for number, entry in enumerate(entries) if number not in again]
-        return Publication(events, entries, known, done)
+        return Publication(user, events, entries, known, done)
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
@@ -176,8 +181,10 @@ class Intake:
         self.resume()  # the disk works while the loop answers
         events: list[Event] = []
         texts: list[bytes] = []
+        users: list[str] = []
         for publication, positions in zip(group, ranges, strict=True):
             events += publication.events
+            users += [publication.user] * len(publication.events)
             texts += [entry[4] for entry in publication.entries]
             if publication.fresh:
                 for known, position in zip(publication.known, positions, strict=True):
@@ -187,7 +194,7 @@ class Intake:
                 self._answer_again(publication, positions)
         self._count(group, texts, took)
         if events:
-            self._stored(Stored(ranges[0].start, at, events, texts))
+            self._stored(Stored(ranges[0].start, at, events, texts, users))
 
     def _answer_again(self, publication: Publication, positions: range) -> None:
         """Some were stored before; the positions need not be consecutive, then."""

@@ -6,9 +6,10 @@ because the machine code of the index takes longer to load than everything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from recado.matching.undecided import Sifted
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.service.config import Config
@@ -53,6 +54,10 @@ class Matcher(Protocol):
 
     def match_many(self, events: Sequence[Event]) -> list[list[str]]:
         """The same for each of many events."""
+        ...
+
+    def sifting(self, events: Sequence[Event]) -> Generator[None, None, Sifted]:
+        """The same in steps that each take a short while, with what takes long left as work to do."""
         ...
 
     def prepared(self, events: Sequence[Event]) -> bool:

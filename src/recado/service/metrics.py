@@ -48,8 +48,10 @@ COUNTS = {
     "published": "events stored and acknowledged",
     "published_bytes": "bytes of the events stored, as JSON",
     "held_back": "events that waited until names or values not met before were compared",
+    "slowed": "events that waited because their publishers had used up their share of matching time",
     "commits": "commits of the event log",
     "dispatched": "events matched and given to the mailboxes",
+    "verified": "filters that the kernels left to the plain evaluator, by event",
     "matched": "notifications generated",
     "canary_agreements": "pairs of an event and a subscription on which the index and the plain evaluator agreed",
     "canary_disagreements": "such pairs on which they differed",
@@ -81,6 +83,8 @@ DURATIONS = {
     "publish_seconds": "from the arrival of an event to its acknowledgement",
     "commit_seconds": "one commit of the event log, with its fsync",
     "match_seconds": "matching of one group of events",
+    "verify_seconds": "verification of one event, in another thread, of filters that take long",
+    "turn_seconds": "one turn of matching and delivery on the event loop",
     "delivery_seconds": "from an event's acceptance to the acknowledgement of a notification",
     "webhook_seconds": "one attempt at a webhook",
 }
@@ -91,13 +95,14 @@ class Metrics:
 
     def __init__(self) -> None:
         self.published = self.published_bytes = self.commits = self.dispatched = 0
-        self.held_back = self.matched = self.notified = self.acknowledged = 0
+        self.verified = self.slowed = self.held_back = self.matched = self.notified = self.acknowledged = 0
         self.canary_agreements = self.canary_disagreements = self.index_rebuilds = 0
         self.subscribed = self.cancelled = self.expired = 0
         self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
         self.slow_consumers = self.failed_logins = 0
         self.webhooks_delivered = self.webhooks_failed = self.webhooks_dead = 0
         self.publish_seconds, self.commit_seconds, self.match_seconds = Histogram(), Histogram(), Histogram()
+        self.verify_seconds, self.turn_seconds = Histogram(), Histogram()
         self.delivery_seconds, self.webhook_seconds = Histogram(), Histogram()
         self.by: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.requests: Counter[tuple[str, str, str]] = Counter()  # method, route, status

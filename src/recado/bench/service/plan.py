@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-PARTS = ("publishing", "filtered", "away", "handover", "restart")
+PARTS = ("publishing", "filtered", "away", "handover", "restart", "attack")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +26,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     move_seconds: float = 0.2
     stored: int
     """Notifications, and subscriptions, that are there when the service is killed and started again."""
+    attack_filters: int = 1_800
+    attack_seconds: float
 
 
 def full_plan(parts: tuple[str, ...] = ()) -> Plan:
@@ -38,6 +40,7 @@ def full_plan(parts: tuple[str, ...] = ()) -> Plan:
         patience_seconds=90,
         moves=1_000,
         stored=100_000,
+        attack_seconds=30,
     )
 
 
@@ -51,4 +54,5 @@ def quick_plan(parts: tuple[str, ...] = ()) -> Plan:
         patience_seconds=10,
         moves=50,
         stored=10_000,
+        attack_seconds=10,
     )

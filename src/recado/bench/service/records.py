@@ -119,5 +119,29 @@ class Restart(Record, frozen=True, tag="restart"):
     note: str = ""
 
 
-AnyRecord = Machine | Disk | Publishing | Filtered | Away | Handover | Restart | Target
+class Attack(Record, frozen=True, tag="attack"):
+    """One user's costly filters and large events, and what others see meanwhile: times in milliseconds.
+
+    ``told`` is how often the attacker was told that an event was not matched with one of its subscriptions; ``lost``
+    counts the others' events that did not arrive.
+    """
+
+    kind: str
+    filters: int
+    event_bytes: int
+    published: int = 0
+    seconds: float = 0.0
+    publish_p50_ms: float = 0.0
+    publish_p99_ms: float = 0.0
+    publish_max_ms: float = 0.0
+    health_p50_ms: float = 0.0
+    health_p99_ms: float = 0.0
+    health_max_ms: float = 0.0
+    delivery_p99_ms: float = 0.0
+    lost: int = 0
+    told: int = 0
+    note: str = ""
+
+
+AnyRecord = Machine | Disk | Publishing | Filtered | Away | Handover | Restart | Attack | Target
 """All records of this benchmark."""

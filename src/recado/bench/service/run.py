@@ -16,19 +16,20 @@ import msgspec
 
 from recado.bench.machine import describe
 from recado.bench.service.absence import away
-from recado.bench.service.brokers import SETTINGS, Setting, broker, missing, version
+from recado.bench.service.attack import FILTERS, attack
+from recado.bench.service.brokers import RECADO, SETTINGS, Setting, broker, missing, version
 from recado.bench.service.filtering import filtered
 from recado.bench.service.handover import TRANSPORTS, handover
 from recado.bench.service.load import apart, percentiles, publishing
 from recado.bench.service.plan import Plan
-from recado.bench.service.records import AnyRecord, Away, Disk, Filtered, Handover, Publishing, Restart
+from recado.bench.service.records import AnyRecord, Attack, Away, Disk, Filtered, Handover, Publishing, Restart
 from recado.bench.service.restart import restart
 from recado.bench.service.targets import targets
 from recado.bench.service.workload import EVENT_BYTES
 
 PACKAGES = ("msgspec", "uvicorn", "websockets", "nats-py", "paho-mqtt")
 Announce = Callable[[str], None]
-R = TypeVar("R", Publishing, Filtered, Away, Handover)
+R = TypeVar("R", Publishing, Filtered, Away, Handover, Attack)
 
 
 def run_plan(plan: Plan, announce: Announce) -> Iterator[AnyRecord]:
@@ -54,6 +55,7 @@ def _records(plan: Plan, folder: Path, announce: Announce) -> Iterator[AnyRecord
         "away": _away,
         "handover": _handover,
         "restart": _restart,
+        "attack": _attack,
     }
     for part in plan.parts:
         yield from parts[part](plan, folder, announce)
@@ -106,6 +108,12 @@ def _restart(plan: Plan, folder: Path, announce: Announce) -> Iterator[Restart]:
         yield restart(folder / "restart", plan.stored)
     except Exception as error:  # noqa: BLE001  # the rest of the run goes on
         yield Restart(plan.stored, plan.stored, note=f"failed: {type(error).__name__}: {error}")
+
+
+def _attack(plan: Plan, folder: Path, announce: Announce) -> Iterator[Attack]:
+    for kind in FILTERS:
+        announce(f"{plan.attack_filters:,} costly filters: {kind}")
+        yield _row(RECADO, folder, Attack(kind, plan.attack_filters, 0), attack, kind, plan)
 
 
 def _row(setting: Setting, folder: Path, empty: R, load: Callable[..., R], *arguments: object) -> R:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from recado.bench.records import Machine
 from recado.bench.report import markdown_table
-from recado.bench.service.records import AnyRecord, Away, Disk, Filtered, Handover, Publishing, Restart
+from recado.bench.service.records import AnyRecord, Attack, Away, Disk, Filtered, Handover, Publishing, Restart
 from recado.bench.tables import Grid, machine_line, number, target_table
 
 NOTE = """\
@@ -27,12 +27,12 @@ every event and look up in a table whether they want it; Recado's get what they 
 there without acknowledgements, which is their fastest way; Recado's clients acknowledge. *MB received* is what the
 kernel counted on the subscribers' connections."""
 
-R = TypeVar("R", Publishing, Filtered, Away, Handover, Restart)
+R = TypeVar("R", Publishing, Filtered, Away, Handover, Restart, Attack)
 
 
 def tables(records: Sequence[AnyRecord]) -> list[Grid]:
     """All tables that have rows."""
-    makers = (publishing, filtered, away, handover, restart, target_table)
+    makers = (publishing, filtered, away, handover, restart, attack, target_table)
     return [grid for grid in (maker(records) for maker in makers) if grid.rows]
 
 
@@ -115,6 +115,23 @@ def restart(records: Sequence[AnyRecord]) -> Grid:
     ]  # fmt: skip
     heads = ("notifications", "subscriptions", "accepting again, s", "delivering again, s", "lost")
     return Grid("Recado killed and started again", heads, rows, words=0)
+
+
+def attack(records: Sequence[AnyRecord]) -> Grid:
+    rows = [
+        (
+            r.kind, f"{r.filters:,}", f"{r.published:,}",
+            *((number(r.publish_p50_ms), number(r.publish_p99_ms), number(r.delivery_p99_ms), number(r.health_p50_ms),
+               number(r.health_max_ms), f"{r.lost:,}", f"{r.told:,}")
+              if r.seconds else (r.note, "", "", "", "", "", "")),
+        )
+        for r in _all(records, Attack)
+    ]  # fmt: skip
+    heads = (
+        "attack", "filters", "large events", "publication p50 ms", "p99 ms", "delivery p99 ms", "/healthz p50 ms",
+        "worst ms", "lost", "not matched, told",
+    )  # fmt: skip
+    return Grid("One user's costly filters and large events, seen by another client", heads, rows)
 
 
 def disk_line(disk: Disk) -> str:

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from recado.bench.records import Target
-from recado.bench.service.records import AnyRecord, Away, Filtered, Handover, Publishing, Restart
+from recado.bench.service.records import AnyRecord, Attack, Away, Filtered, Handover, Publishing, Restart
 
 ACKS, MANY, SLOWEST_MS, GAP_MS = 10_000, 16, 20.0, 500.0
 ABOUT_SECONDS = 2.0
-R = TypeVar("R", Publishing, Filtered, Away, Handover, Restart)
+ATTACKED_MS = 250.0
+R = TypeVar("R", Publishing, Filtered, Away, Handover, Restart, Attack)
 
 
 def targets(records: Sequence[AnyRecord]) -> list[Target]:
     """All targets; one whose part did not run says so."""
-    return [*_publishing(records), *_filtered(records), *_lost(records), *_handover(records), *_restart(records)]
+    parts = (_publishing, _filtered, _lost, _handover, _restart, _attack)
+    return [target for part in parts for target in part(records)]
 
 
 def _publishing(records: Sequence[AnyRecord]) -> Iterator[Target]:
@@ -47,6 +49,8 @@ def _lost(records: Sequence[AnyRecord]) -> Iterator[Target]:
         yield _none(f"{gone.notifications:,} while away: lost", gone.lost)
     for move in _ours(records, Handover):
         yield _none(f"{move.moves:,} hand-overs, {move.transport}: lost", move.lost)
+    for attacked in _ours(records, Attack):
+        yield _none(f"{attacked.filters:,} costly filters, {attacked.kind}: lost of another client", attacked.lost)
     for again in _ours(records, Restart):
         yield _none(f"killed with {again.notifications:,} notifications: lost", again.lost)
 
@@ -68,13 +72,24 @@ def _restart(records: Sequence[AnyRecord]) -> Iterator[Target]:
         yield Target(name, f"about {ABOUT_SECONDS:g} s", f"{seconds:.1f} s", seconds < 1.5 * ABOUT_SECONDS)
 
 
+def _attack(records: Sequence[AnyRecord]) -> Iterator[Target]:
+    for found in _ours(records, Attack):
+        figures = {
+            "p99 of another client's publications": found.publish_p99_ms,
+            "/healthz, at worst": found.health_max_ms,
+        }
+        for what, took in figures.items():
+            name = f"{found.filters:,} costly filters, {found.kind}: {what}"
+            yield Target(name, f"under {ATTACKED_MS:g} ms", f"{took:,.0f} ms", took < ATTACKED_MS)
+
+
 def _ours(records: Sequence[AnyRecord], kind: type[R]) -> list[R]:
     """Recado's own records that have figures."""
     found = [record for record in records if isinstance(record, kind)]
     return [r for r in found if getattr(r, "system", "recado") == "recado" and _has_figures(r)]
 
 
-def _has_figures(record: Publishing | Filtered | Away | Handover | Restart) -> bool:
+def _has_figures(record: Publishing | Filtered | Away | Handover | Restart | Attack) -> bool:
     match record:
         case Publishing():
             return record.acks > 0

@@ -13,15 +13,17 @@ from functools import lru_cache
 import msgspec
 
 from recado.filters.cesql.evaluator import Run, View, compiled, static_type
+from recado.filters.cesql.like import wildcard
 from recado.filters.cesql.lowering import lower
-from recado.filters.cesql.nodes import CesqlValue, Expression, names_in
+from recado.filters.cesql.nodes import Attribute, CesqlValue, Expression, Like, names_in, walk
 from recado.filters.cesql.parser import parse_text
 from recado.filters.cesql.printer import format_node
 from recado.filters.cesql.types import ErrorKind, EvaluationError
+from recado.filters.patterns import like_regex
 from recado.model.filter import Filter
 from recado.model.limits import LIMITS, Limits
 
-__all__ = ["Failure", "Result", "accepts", "evaluate", "format", "names", "parse", "to_filter"]
+__all__ = ["Failure", "Result", "accepts", "evaluate", "format", "names", "parse", "size", "to_filter"]
 
 _CACHED = 4096
 
@@ -55,6 +57,23 @@ def format(node: Expression) -> str:
 def names(text: str) -> frozenset[str]:
     """Every attribute that the expression names."""
     return names_in(parse(text))
+
+
+class Size(msgspec.Struct, frozen=True):
+    """How much an expression is: its nodes, how often it names an attribute, the instructions of its patterns."""
+
+    nodes: int
+    names: int
+    instructions: int
+
+
+@lru_cache(maxsize=_CACHED)
+def size(text: str) -> Size:
+    """What the cost of an expression depends on."""
+    nodes = list(walk(parse(text)))
+    patterns = [node.pattern for node in nodes if isinstance(node, Like)]
+    instructions = sum(like_regex(wildcard(pattern), False).programsize for pattern in patterns)
+    return Size(len(nodes), sum(isinstance(node, Attribute) for node in nodes), instructions)
 
 
 def accepts(text: str, view: View) -> bool:

@@ -189,12 +189,15 @@ class Replayed(_Message, frozen=True, tag="REPLAYED"):
 
 
 class Gap(_Message, frozen=True, tag="GAP"):
-    """Notifications that were dropped and will not come: how many, which, and why."""
+    """Notifications that were dropped and will not come: how many, which, and why.
+
+    With ``budget`` it is not known whether there would have been any: the events were not matched.
+    """
 
     notice: int
     count: int
     nids: tuple[int, ...]
-    reason: Literal["full", "age", "purged", "damaged"]
+    reason: Literal["full", "age", "purged", "damaged", "budget"]
 
 
 class SubCancelled(_Message, frozen=True, tag="SUB_CANCELLED"):
