@@ -9,8 +9,8 @@ import pytest
 from recado.bench import machine, measure, oracle, runner, timing
 from recado.bench.cases import NAMES, Case, Settings, full_plan, quick_plan
 from recado.bench.oracle import DisagreementError
-from recado.bench.records import AnyRecord, Churn, Load, Matching, Peer, Snapshot, Updates
-from recado.bench.workloads import Boolean, Mix, Sensor, Stock, TextMatch, Wide, growth
+from recado.bench.records import AnyRecord, Churn, FromText, Load, Matching, Peer, Snapshot, Updates
+from recado.bench.workloads import Boolean, Mix, Sensor, Stock, TextMatch, Wide, Words, growth
 from recado.bench.yardsticks import BATCH_YARDSTICKS, EVENT_YARDSTICKS
 
 TINY = Settings(
@@ -78,6 +78,13 @@ def test_a_peer_that_is_not_installed_is_named(monkeypatch):
     assert isinstance(peer, Peer)
     assert peer.rate is None
     assert peer.note == "polars is not installed; --peers installs it"
+
+
+def test_texts_are_compared_and_timed():
+    case = tiny("words", Words(size=200), extras=("texts",))
+    *_, found = measure.run_case(case, TINY)
+    assert isinstance(found, FromText)
+    assert min(found.columns.best, found.with_ids.best, found.one_by_one.best) > 0
 
 
 def test_the_plans_cover_every_workload():

@@ -5,7 +5,7 @@ import io
 from msgspec.structs import replace
 from rich.console import Console
 
-from recado.bench.records import Churn, Load, Machine, Matching, Peer, Rate, Snapshot, Updates
+from recado.bench.records import Churn, FromText, Load, Machine, Matching, Peer, Rate, Snapshot, Updates
 from recado.bench.report import markdown, rich_table
 from recado.bench.tables import number, tables
 from recado.bench.targets import targets
@@ -63,7 +63,9 @@ GOOD = [
     matching("growth", MILLION, slots=flat(8_000.0), batch=flat(50_000.0)),
     Updates("stock", MILLION, 5e-5, 2e-4, 1e-5, 5e-5),
     Snapshot("stock", MILLION, 10**8, 0.5, 0.01, 0.002),
-    Load("stock", MILLION, 10**8, 45.0),
+    Load("stock", MILLION, 10**8, 19.0),
+    matching("words", 100_000, single=flat(160_000.0), slots=flat(170_000.0), batch_ids=flat(800_000.0)),
+    FromText("words", 100_000, flat(500_000.0), flat(300_000.0), flat(50_000.0)),
     Churn("churn", MILLION, 10_000.0, 600.0, 1_000.0, 800.0, 1_000.0),
 ]
 
@@ -87,7 +89,7 @@ def test_targets_that_are_missed():
         matching("stock", MILLION, naive=flat(31.0), bytes=201 * MILLION, batch_ids=flat(80_000.0)),
         matching("growth", 1_000),
         matching("growth", MILLION, slots=flat(3_000.0)),
-        Load("stock", MILLION, 1, 61.0),
+        Load("stock", MILLION, 1, 21.0),
         Updates("stock", MILLION, 1e-4, 1.1e-3, 1e-4, 1.2e-3),
         Churn("churn", MILLION, 10_000.0, 400.0, 1_000.0, 800.0, 1_000.0),
     ]

@@ -378,3 +378,28 @@ def test_a_filter_that_cannot_be_compiled_costs_no_other_its_place(monkeypatch):
         index.add_many(Subscription(f"s{at}", Compare("a", "==", at)) for at in range(4))
     assert index.match(Event("e", attributes={"a": 1})) == ["s1"]
     assert len(index) == 2
+
+
+def test_many_at_once_with_filters_and_ids_that_come_again():
+    """The last one of an id counts, equal filters share an entry, and what is there already is replaced."""
+    filters = [Compare("x", "==", number % 7) for number in range(20)]
+    given = [
+        Subscription(f"s{number * 7 % 900}", filters[number % 20], "t" if number % 3 else "") for number in range(2_000)
+    ]
+    index, one_by_one = Index(), Index()
+    for round in range(2):
+        assert index.add_many(given[round * 500 :]) == 2_000 - round * 500
+        for subscription in given[round * 500 :]:
+            one_by_one.add(subscription)
+        for value in range(8):
+            for type_ in ("", "t"):
+                event = Event("e", type_, attributes={"x": value})
+                assert index.match(event) == one_by_one.match(event)
+    assert len(index) == len(one_by_one) == 900
+    assert index.store.entries == one_by_one.store.entries
+    for number in range(0, 900, 2):
+        assert index.remove(f"s{number}") == one_by_one.remove(f"s{number}")
+    index.add_many(given[:300])
+    for subscription in given[:300]:
+        one_by_one.add(subscription)
+    assert index.match(Event("e", "t", attributes={"x": 1})) == one_by_one.match(Event("e", "t", attributes={"x": 1}))

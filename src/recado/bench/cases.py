@@ -12,15 +12,15 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from recado.bench.workloads import Boolean, Mix, Sensor, Stock, TextMatch, Wide, Workload, growth
+from recado.bench.workloads import Boolean, Mix, Sensor, Stock, TextMatch, Wide, Words, Workload, growth
 from recado.bench.workloads.sensor import PUBLICATIONS
 
-Extra = Literal["updates", "snapshot", "load", "churn"]
+Extra = Literal["updates", "snapshot", "load", "churn", "texts"]
 
 BITSETS = ("numpy bitset", "blocked bitset")
 JOINS = ("polars", "duckdb")
 ONE_BY_ONE = ("python function", "rule-engine", "cel")
-NAMES = ("sensor", "stock", "mix", "wide", "text", "boolean", "churn", "growth")
+NAMES = ("sensor", "stock", "mix", "wide", "text", "boolean", "words", "churn", "growth")
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +65,7 @@ def full_plan() -> Iterator[Case]:
     yield Case(name="text", workload=TextMatch(size=100_000), peers=("python function",), batch_events=8_192)
     yield Case(name="boolean", workload=Boolean(size=10_000), peers=ONE_BY_ONE, naive_events=5)
     yield Case(name="boolean", workload=Boolean(size=100_000), batch_events=16_384)
+    yield Case(name="words", workload=Words(size=100_000), extras=("texts",))
     yield Case(name="churn", workload=Stock(size=MILLION), extras=("churn",), naive_events=1)
     for size in (1_000, 10_000, 100_000, MILLION):
         yield Case(name="growth", workload=growth(size), naive_events=1)
@@ -79,6 +80,7 @@ def quick_plan() -> Iterator[Case]:
         Case(name="wide", workload=Wide(size=20_000, share=1e-4, words=20)),
         Case(name="text", workload=TextMatch(size=5_000)),
         Case(name="boolean", workload=Boolean(size=2_000), peers=("python function",)),
+        Case(name="words", workload=Words(size=10_000), extras=("texts",)),
         Case(name="churn", workload=Stock(size=20_000), extras=("churn",)),
         *(Case(name="growth", workload=growth(size)) for size in (1_000, 10_000)),
     ]

@@ -11,13 +11,17 @@ import msgspec
 import numpy as np
 
 from recado.bench.cases import Case, Settings
-from recado.bench.oracle import compare
-from recado.bench.records import AnyRecord, Load, Snapshot, Updates
-from recado.bench.timing import Stopwatch
-from recado.bench.workloads import Workload
+from recado.bench.oracle import compare, grouped
+from recado.bench.records import AnyRecord, FromText, Load, Snapshot, Updates
+from recado.bench.timing import Stopwatch, measure
+from recado.bench.workloads import Workload, to_events
 from recado.filters import expression
 from recado.filters.records import KnownFilters, read_subscription
+from recado.matching.batch import Pairs, match_events
+from recado.matching.from_texts import MatchedTexts, match_texts
 from recado.matching.index import Index
+from recado.matching.json_texts import from_lines
+from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 
@@ -31,6 +35,33 @@ def run(case: Case, settings: Settings, index: Index, events: list[Event]) -> It
             yield snapshot(case.workload, index, events[0], Path(folder) / "index.snapshot")
         if "load" in case.extras:
             yield load(case.workload, Path(folder) / "subscriptions.ndjson")
+    if "texts" in case.extras:
+        yield from_text(case, settings, index)
+
+
+def from_text(case: Case, settings: Settings, index: Index) -> FromText:
+    """Blocks of lines, as ``recado match`` takes them."""
+    events = to_events(case.workload.events(case.batch_events))
+    lines = [write_flat(event) for event in events]
+    blocks = [lines[start : start + case.batch_size] for start in range(0, len(lines), case.batch_size)]
+    texts = [b"\n".join(block) + b"\n" for block in blocks]
+
+    def by_columns(number: int) -> MatchedTexts:
+        return match_texts(index, from_lines(texts[number]), lambda line: read_event(blocks[number][line]))
+
+    def with_ids(number: int) -> tuple[list[str | None], list[str]]:
+        found = by_columns(number)
+        return found.ids(), found.pairs.ids(index).to_pylist()
+
+    def one_by_one(number: int) -> Pairs:
+        return match_events(index, [read_event(line) for line in blocks[number]])
+
+    both = one_by_one(0), by_columns(0).pairs
+    expected, given = (grouped(len(blocks[0]), one.events, one.ids(index).to_pylist()) for one in both)
+    compare(case.workload.title, "texts", expected, given)
+    ways = (by_columns, with_ids, one_by_one)
+    rates = (measure(way, len(blocks), case.batch_size, settings.seconds) for way in ways)
+    return FromText(case.workload.title, case.workload.size, *rates)
 
 
 def updates(workload: Workload, settings: Settings, index: Index) -> Updates:

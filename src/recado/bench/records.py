@@ -99,6 +99,19 @@ class Load(Record, frozen=True, tag="load"):
     seconds: float
 
 
+class FromText(Record, frozen=True, tag="from text"):
+    """Events as lines of JSON into pairs of numbers: through columns, and each line read as an event before.
+
+    ``with_ids`` looks up the ids of events and subscriptions as well.
+    """
+
+    case: str
+    subscriptions: int
+    columns: Rate
+    with_ids: Rate
+    one_by_one: Rate
+
+
 class Snapshot(Record, frozen=True, tag="snapshot"):
     """An index written to a file and mapped into memory again; ``first_match`` is the first event after that."""
 
@@ -135,4 +148,4 @@ class Target(Record, frozen=True, tag="target"):
     met: bool | None
 
 
-AnyRecord = Machine | Matching | Peer | Updates | Load | Snapshot | Churn | Target
+AnyRecord = Machine | Matching | Peer | Updates | Load | FromText | Snapshot | Churn | Target

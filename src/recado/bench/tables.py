@@ -10,6 +10,7 @@ import msgspec
 from recado.bench.records import (
     AnyRecord,
     Churn,
+    FromText,
     Load,
     Machine,
     Matching,
@@ -104,6 +105,10 @@ def operations(records: Sequence[AnyRecord]) -> Grid:
                 ]
             case Load():
                 rows.append((record.case, "load from NDJSON", f"{record.seconds:.1f} s"))
+            case FromText():
+                rates = f"{number(record.columns.best)} / {number(record.with_ids.best)} a second"
+                rows.append((record.case, "events from NDJSON, numbers / ids of matches", rates))
+                rows.append((record.case, "each line read as an event", f"{number(record.one_by_one.best)} a second"))
             case Churn():
                 rows += _churn_rows(record)
     return Grid("Changes, snapshots, loading", ("workload", "what", "measured"), rows, words=2)

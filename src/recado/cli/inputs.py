@@ -161,11 +161,9 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def _line_blocks(stream: io.BufferedReader[Any]) -> Iterator[Block]:
     """Lines as they lie in the file; of one that is longer than the limit only the beginning is held."""
-    number, rest, is_first = 1, b"", True
+    number, rest = 1, stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
     while read := stream.read(BLOCK_BYTES):
         data = rest + read
-        if is_first:
-            data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
         end = data.rfind(b"\n") + 1
         rest = data[end:]
         if end:

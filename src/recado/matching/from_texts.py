@@ -47,11 +47,13 @@ class MatchedTexts:
         """By text: the id of its event, or ``default`` where it has none; None where the text is no event."""
         out: list[str | None] = [None] * (len(self.pairs.offsets) - 1)
         for first, scanned in self.scanned:
-            data = scanned.data.tobytes()
-            places = scanned.ids[: scanned.size].tolist()
+            starts, lengths = scanned.ids[: scanned.size].T
+            base = int(starts.min(initial=len(scanned.data)))
+            data = scanned.data[max(base, 0) : int((starts + lengths).max(initial=0))].tobytes()
+            places = zip((starts - max(base, 0)).tolist(), lengths.tolist(), strict=True)
             for text, (start, length) in zip(scanned.owners.tolist(), places, strict=True):
                 at = first + text
-                out[at] = data[start : start + length].decode() if start >= 0 else default(at)
+                out[at] = data[start : start + length].decode() if length else default(at)
         for at, event in self.read:
             out[at] = event.id
         return out

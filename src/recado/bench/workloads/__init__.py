@@ -7,6 +7,7 @@ from recado.bench.workloads.sensor import Sensor
 from recado.bench.workloads.stock import Growth, Stock, growth
 from recado.bench.workloads.text import TextMatch
 from recado.bench.workloads.wide import Wide
+from recado.bench.workloads.words import Words
 
 __all__ = [
     "CHUNK",
@@ -17,6 +18,7 @@ __all__ = [
     "Stock",
     "TextMatch",
     "Wide",
+    "Words",
     "Workload",
     "growth",
     "subscription_id",
