@@ -272,20 +272,3 @@ def test_on_a_terminal_without_matches(recado, write):
 def test_json_on_a_terminal(recado, write):
     run = recado("match", write("s", CHEAP), write("e", TICK), "--engine", "naive", "--json", terminal=True)
     assert pairs(run) == [("e-1", "cheap")]
-
-
-@pytest.mark.parametrize("engine", ["index", "batch"])
-def test_many_lines_give_what_each_by_itself_gives(recado, write, engine):
-    """Enough of them for columns: with bad and blank ones, arrays, CloudEvents, and events without an id."""
-    odd = ['{"Price": [1, 99]}', "", '{"id": "x", "Price": 1, "Price": 2}', "no", '{"Price": 2.50, "Stock": "PETR4"}']
-    odd.append('{"specversion": "1.0", "id": "c", "source": "s", "type": "t", "data": {"Price": 3}}')
-    events = [
-        odd[n] if n < len(odd) else f'{{"id": "e-{n}", "Price": {n % 40}, "Stock": "A\\u00e9"}}' for n in range(700)
-    ]
-    plain, found = (
-        recado("match", write("s", CHEAP, PETR), write("e", *events), "--engine", one, "--json")
-        for one in ("naive", engine)
-    )
-    assert pairs(found) == pairs(plain)
-    assert len(pairs(found)) > 400
-    assert found.err.splitlines()[:-1] == plain.err.splitlines()[:-1]

@@ -19,8 +19,6 @@ from recado.semantics.match import semantic_match
 from recado.semantics.settings import read_settings
 
 EngineName = Literal["index", "naive", "batch"]
-MANY = 256
-"""So many records are worth the kernel that reads texts, which may have to be compiled."""
 Read = Callable[[int], Event | None]
 Matched = Iterator[tuple[str, list[str]]]
 """For each event of a chunk, in order: its id and the sorted ids of its subscriptions."""
@@ -144,8 +142,8 @@ class _Index:
         return ((event.id, self._matcher.match(event)) for event in events)
 
     def match_block(self, block: Block, read: Read) -> Matched:
-        """Through columns in one go, if they are many and all subscriptions are exact; semantic ones need events."""
-        if self._matcher.semantic or len(block) < MANY:
+        """Through columns in one go, if all subscriptions are exact; semantic ones need events."""
+        if self._matcher.semantic:
             yield from self.match(_all_of(block, read))
             return
         from recado.matching.from_texts import match_texts

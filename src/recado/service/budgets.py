@@ -1,7 +1,7 @@
 """Budgets of matching time: what the filters of one user may take of the plain evaluator when others wait for it.
 
 Most filters are decided by the kernels of the index and cost their owner nothing here. What the kernels leave to the
-evaluator is charged to the owners of the filter, in seconds of processor time as they were measured. A user's account
+evaluator is charged to the owners of the filter, in seconds as others waited for it. A user's account
 drains at ``share`` seconds a second; whoever has more than ``burst_seconds`` in it is over the budget. All users
 together are given ``all_share``: the more of them have something in their accounts, the slower these drain and the less
 they hold, so a hundred users get no more than the few who would use all of it.

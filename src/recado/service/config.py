@@ -170,7 +170,7 @@ class Semantics(_Section, frozen=True):
 
 
 class Matching(_Section, frozen=True):
-    """How much of one core a user may take when events wait: for filters that only the plain evaluator can decide, and
+    """How much of the time a user may take when events wait: for filters that only the plain evaluator can decide, and
     for events with many array elements or long strings. What the index decides by itself, nearly everything, costs
     nothing. ``all_share`` is for all users together.
 
@@ -178,8 +178,8 @@ class Matching(_Section, frozen=True):
     """
 
     canary_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.001
-    share: Annotated[float, msgspec.Meta(ge=0.001, le=1)] = 0.2
-    burst_seconds: Seconds = 0.5
+    share: Annotated[float, msgspec.Meta(ge=0.001, le=1)] = 0.1
+    burst_seconds: Seconds = 0.25
     all_share: Annotated[float, msgspec.Meta(ge=0.001, le=1)] = 0.5
     waiting_bytes: Count = 4 * 2**20
 

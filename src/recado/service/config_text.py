@@ -92,7 +92,7 @@ MEANINGS: dict[str, str] = {
     "semantics.share": "of one core's time, to compare names and values not met before; their events wait until then",
     "semantics.waiting_bytes": "of such events of one user that wait; more are refused with 503",
     "matching.canary_share": "of matching's time, to compare answers with the plain evaluator; 0 for none",
-    "matching.share": "of one core's time, for one user's costly filters and large events when others wait",
+    "matching.share": "of the time, for one user's costly filters and large events when others wait",
     "matching.burst_seconds": "that a user may take at once; beyond it costly filters are left out and it is told",
     "matching.all_share": "the share of all users together: of many at once each has less than its own",
     "matching.waiting_bytes": "of large events of a user over that, which wait to be stored; more are refused with 503",

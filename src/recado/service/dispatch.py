@@ -90,6 +90,7 @@ class Dispatcher:
         self._slice = SLICE
         self._running: asyncio.Task[None] | None = None
         self._behind: float | None = None  # since when events wait behind the one in hand, besides those in the queue
+        self._publisher: str | None = None  # who pays for this turn
         self._sole = False  # has one user all the subscriptions?
         self._timer, self._turn = timer, 0.0
         self.whole = True  # is no event in the middle of being given to subscriptions?
@@ -175,10 +176,11 @@ class Dispatcher:
         """Match events with consecutive positions, accepted at one instant, and send what becomes of them.
 
         ``heard`` is since when they have waited, by the loop's clock; ``more`` tells of others like them. A
-        ``publisher`` is charged with the time that the kernels take. If the index turns out to be wrong, nothing
+        ``publisher`` is charged with the time that the loop takes. If the index turns out to be wrong, nothing
         becomes of the events, and ``resume`` dispatches them again.
         """
         self._turn, faults = self._timer(), self.faults
+        self._publisher = publisher
         sifted = await self._sifted(first, events, publisher)
         undecided = {number: list(some) for number, some in groupby(sifted.undecided, attrgetter("event"))}
         known = not self.catching_up and self.faults == faults  # what could not be matched was told of
@@ -201,7 +203,8 @@ class Dispatcher:
                 self._send(at)
                 await self._pause()
         self._send(at)
-        self._metrics.turn_seconds.observe(self._timer() - self._turn)
+        self._end_turn()
+        self._publisher = None
 
     def _send(self, at: datetime) -> None:
         """Send what the desk was given."""
@@ -217,9 +220,15 @@ class Dispatcher:
 
     async def _pause(self) -> None:
         """Let others have the loop; a new turn begins."""
-        self._metrics.turn_seconds.observe(self._timer() - self._turn)
+        self._end_turn()
         await asyncio.sleep(0)
         self._turn = self._timer()
+
+    def _end_turn(self) -> None:
+        took = self._timer() - self._turn
+        self._metrics.turn_seconds.observe(took)
+        if self._publisher is not None:
+            self.verifier.charge(self._publisher, took)
 
     async def _sifted(self, first: int, events: Sequence[Event], publisher: str | None) -> Sifted:
         """What the kernels find, in as many turns as it takes."""
@@ -253,8 +262,6 @@ class Dispatcher:
             finally:
                 step = self._timer() - begun
                 took, longest = took + step, max(longest, step)
-                if publisher is not None:
-                    self.verifier.charge(publisher, step)
             if self._is_over():
                 await self._pause()
         self._metrics.match_seconds.observe(took)
@@ -276,6 +283,7 @@ class Dispatcher:
         self._sole = owner is not None and len(self.desk.users[owner].standings) >= self.desk.active
         if not self.verifier.decide_quickly(case):
             self._send(at)
+            self._end_turn()
             await self.verifier.decide(case)
             self._turn = self._timer()
         elif self._is_over():

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic, thread_time
+from time import monotonic, perf_counter
 from typing import Any
 
 from recado.filters.deciding import Steps, Work
@@ -99,10 +99,10 @@ class Verifier:
         owner: Callable[[str], str | None],
         waiting: Callable[[], float],
         now: Callable[[], float] = monotonic,
-        cpu: Callable[[], float] = thread_time,
+        timer: Callable[[], float] = perf_counter,
     ) -> None:
         self.budgets, self._metrics = budgets, metrics
-        self._owner, self._waiting, self._now, self._cpu = owner, waiting, now, cpu
+        self._owner, self._waiting, self._now, self._timer = owner, waiting, now, timer
         self._thread = ThreadPoolExecutor(1, "recado-verify")
         self._steps = 0  # that may still be done on the loop
         self._named: dict[str, float] = {}
@@ -112,7 +112,7 @@ class Verifier:
         self._thread.shutdown()
 
     def charge(self, user: str, seconds: float) -> None:
-        """The user made the kernels work for so long."""
+        """The user kept the dispatcher busy for so long."""
         self.budgets.charge(user, seconds, self._now())
 
     def is_over(self, user: str) -> bool:
@@ -182,11 +182,11 @@ class Verifier:
 
     def _step(self, steps: Steps, owners: Collection[str]) -> int:
         """One step, at the owners' expense; what the next one costs."""
-        begun = self._cpu()
+        begun = self._timer()
         try:
             return next(steps)
         finally:
-            took, now = (self._cpu() - begun) / len(owners), self._now()
+            took, now = (self._timer() - begun) / len(owners), self._now()
             for owner in owners:
                 self.budgets.charge(owner, took, now)
 

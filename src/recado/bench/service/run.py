@@ -16,7 +16,7 @@ import msgspec
 
 from recado.bench.machine import describe
 from recado.bench.service.absence import away
-from recado.bench.service.attack import FILTERS, attack
+from recado.bench.service.attack import FILTERS, NONE, attack
 from recado.bench.service.brokers import RECADO, SETTINGS, Setting, broker, missing, version
 from recado.bench.service.filtering import filtered
 from recado.bench.service.handover import TRANSPORTS, handover
@@ -111,7 +111,7 @@ def _restart(plan: Plan, folder: Path, announce: Announce) -> Iterator[Restart]:
 
 
 def _attack(plan: Plan, folder: Path, announce: Announce) -> Iterator[Attack]:
-    for kind in FILTERS:
+    for kind in (NONE, *FILTERS):
         announce(f"{plan.attack_filters:,} costly filters: {kind}")
         yield _row(RECADO, folder, Attack(kind, plan.attack_filters, 0), attack, kind, plan)
 
