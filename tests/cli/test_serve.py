@@ -37,7 +37,7 @@ def test_a_service_starts_reloads_is_copied_and_drains(tmp_path, capfd):
     config.write_text('[logging]\nlevel = "info"\n')
     with service(tmp_path, "--config", str(config)) as (process, url):
         ana = {"x-recado-user": "ana"}
-        assert httpx.get(f"{url}/readyz").status_code == 200
+        _until(lambda: httpx.get(f"{url}/readyz").status_code == 200)
         assert httpx.post(f"{url}/v1/events", json={"id": "1"}, headers=ana).json()["position"] == 0
         assert main(["serve", "--data", str(tmp_path / "data"), "--port", "0"]) == 1
         assert "has a writer already" in capfd.readouterr().err

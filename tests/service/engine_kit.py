@@ -61,9 +61,12 @@ def config(folder, **sections):
     return make_config({"data": str(folder), **sections})
 
 
-async def opened(folder, clock=None, **sections):
+async def opened(folder, clock=None, *, compiled=True, **sections):
+    """With kernels from the beginning, unless a test is about what happens before."""
     engine = await Engine.open(config(folder, **sections), clock=clock or Clock())
     await engine.when_loaded()
+    if compiled:
+        engine.matcher.compile()
     return engine
 
 

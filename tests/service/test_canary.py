@@ -67,7 +67,7 @@ async def test_a_fault_is_counted_logged_told_and_mended_by_a_new_index(tmp_path
     engine = watched(await subscribed(tmp_path, record=b'{"id": "s", "filter": "n < 3"}'))
     await engine.subscribe(ANA, b'{"id": "t", "filter": "n < 3 or n > 90"}', "phone")
     broken = engine.matcher.exact
-    spoilt(broken, lost if fault == "lost" else lambda ids: ["1", "2"])
+    spoilt(broken.compiled, lost if fault == "lost" else lambda ids: ["1", "2"])
     sent = 1 if fault == "lost" else 5
     await engine.publish(BEN, [event(sent, n=sent)])
     await engine.publish(BEN, [event(2, n=2), event(99, n=99)])
@@ -92,7 +92,7 @@ async def test_a_fault_is_counted_logged_told_and_mended_by_a_new_index(tmp_path
 async def test_subscriptions_that_come_and_go_meanwhile_are_in_the_new_index(tmp_path, monkeypatch):
     engine = watched(await subscribed(tmp_path, record=b'{"id": "s", "filter": "n < 3"}'))
     await engine.subscribe(ANA, b'{"id": "gone", "filter": "n < 4"}', "phone")
-    spoilt(engine.matcher.exact, lost)
+    spoilt(engine.matcher.exact.compiled, lost)
     begun, go_on = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     build = engine.matcher.build
@@ -138,7 +138,7 @@ async def test_after_an_hour_an_index_is_built_again(tmp_path, monkeypatch):
     now = [0.0]
     engine.canary._timer = lambda: now[0]
     for rebuilds in (1, 2):
-        spoilt(engine.matcher.exact, lost)
+        spoilt(engine.matcher.exact.compiled, lost)
         await engine.publish(BEN, [event(rebuilds, n=1)])
         await answers(engine)
         assert engine.metrics.index_rebuilds == rebuilds
@@ -150,7 +150,7 @@ async def test_after_an_hour_an_index_is_built_again(tmp_path, monkeypatch):
 @story
 async def test_an_index_that_cannot_be_built_holds_nobody_up(tmp_path, monkeypatch, caplog):
     engine = watched(await subscribed(tmp_path, record=b'{"id": "s", "filter": "n < 3"}'))
-    spoilt(engine.matcher.exact, lost)
+    spoilt(engine.matcher.exact.compiled, lost)
 
     def broken(subscriptions):
         raise RuntimeError("no room")
@@ -167,7 +167,7 @@ async def test_an_index_that_cannot_be_built_holds_nobody_up(tmp_path, monkeypat
 @story
 async def test_it_is_quiet_without_a_share(tmp_path):
     engine = await subscribed(tmp_path, record=b'{"id": "s", "filter": "n < 3"}', matching={"canary_share": 0})
-    spoilt(engine.matcher.exact, lost)
+    spoilt(engine.matcher.exact.compiled, lost)
     await engine.publish(BEN, [event(1, n=1)])
     await answers(engine)
     assert engine.metrics.canary_agreements == engine.metrics.canary_disagreements == 0
@@ -201,7 +201,7 @@ async def test_what_is_logged_of_one_event_is_bounded(tmp_path, caplog):
     engine = watched(await opened(tmp_path))
     for number in range(canary_module.LOGGED + 5):
         await engine.subscribe(ANA, b'{"id": "s-%d", "filter": "n > %d"}' % (number, 100 + number), "phone")
-    spoilt(engine.matcher.exact, lambda ids: [str(serial) for serial in engine.desk.standings])
+    spoilt(engine.matcher.exact.compiled, lambda ids: [str(serial) for serial in engine.desk.standings])
     await engine.publish(BEN, [event(1, n=1)])
     await answers(engine)
     assert caplog.text.count("the index and the plain evaluator differ") == canary_module.LOGGED

@@ -450,6 +450,7 @@ def test_operators_see_health_figures_and_the_interface(tmp_path):
             http(server) as client,
             httpx.AsyncClient(base_url=server.url) as nobody,
         ):
+            await server.doors.engine.when_loaded()
             for path in ("/healthz", "/readyz", "/openapi.json"):
                 assert (await nobody.get(path)).status_code == 200
             await client.post("/v1/events", json={"id": "1"})
@@ -459,6 +460,10 @@ def test_operators_see_health_figures_and_the_interface(tmp_path):
             assert 'recado_publish_seconds_bucket{le="+Inf"} 1.0' in text
             assert "recado_end 1.0" in text
             assert (await client.get("/v1/status")).json()["end"] == 1
+            server.doors.engine._loaded.clear()
+            answer = await nobody.get("/readyz")
+            assert (answer.status_code, answer.json()) == (503, {"status": "loading"})
+            server.doors.engine._loaded.set()
             server.doors.draining = True
             assert (await nobody.get("/readyz")).status_code == 503
             problem(await client.post("/v1/events", json={"id": "1"}), 503)

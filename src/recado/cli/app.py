@@ -75,6 +75,7 @@ _VERBS = {
     },
     "This command": {
         "completion": "Complete words in bash, zsh and fish.",
+        "kernels": "Compile the kernels of the index ahead of their use.",
     },
 }
 _FOLDERS = ("semantics", "pipeline", "node")  # verbs whose commands have a module each

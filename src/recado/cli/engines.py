@@ -7,9 +7,12 @@ matcher, the naive one through the plain oracle.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Literal, Protocol
 
 from recado.cli.inputs import Block
+from recado.kernels import Build, prepare
+from recado.matching.cache import can_write, is_prepared
 from recado.matching.canary import Disagreement
 from recado.model.event import Event
 from recado.model.filter import FALSE, Filter
@@ -18,6 +21,8 @@ from recado.semantics.knowledge import Knowledge
 from recado.semantics.match import semantic_match
 from recado.semantics.settings import read_settings
 
+BATCH_FROM = 32
+"""So many events go through the batch kernel."""
 EngineName = Literal["index", "naive", "batch"]
 Read = Callable[[int], Event | None]
 Matched = Iterator[tuple[str, list[str]]]
@@ -35,6 +40,9 @@ class Engine(Protocol):
 
     def match_block(self, block: Block, read: Read) -> Matched:
         """Match the events of a block; ``read`` gives that of the record with a number, or None if it is none."""
+
+    def close(self) -> None:
+        """Leave nothing running."""
 
     def __len__(self) -> int: ...
 
@@ -58,6 +66,9 @@ class Verified:
         self._plain.load(held)
         self._engine.load(held)
 
+    def close(self) -> None:
+        self._engine.close()
+
     def match(self, events: Sequence[Event]) -> Matched:
         return self._compared(events, self._engine.match(events))
 
@@ -80,12 +91,22 @@ class Verified:
             self._told(Disagreement(event, id, self._plain.filter(id), id in ids))
 
 
-def make_engine(name: EngineName, knowledge: Knowledge | None = None) -> Engine:
-    """The engine of that name, empty."""
+Tell = Callable[[str, bool], None]
+"""Takes a sentence for people; True says that it is the last one again, with another time."""
+
+
+def make_engine(
+    name: EngineName,
+    knowledge: Knowledge | None = None,
+    *,
+    tell: Tell = lambda _text, _again: None,
+    plain: bool = True,
+) -> Engine:
+    """The engine of that name, empty; unless it may be ``plain``, it uses the kernels from the beginning."""
     known = knowledge or Knowledge()
     if name == "naive":
         return _Naive(known)
-    return _Index(known) if name == "index" else _Batch(known)
+    return _Index(known, tell, plain) if name == "index" else _Batch(known, tell, plain)
 
 
 class _Naive:
@@ -117,15 +138,33 @@ class _Naive:
     def match_block(self, block: Block, read: Read) -> Matched:
         return self.match(_all_of(block, read))
 
+    def close(self) -> None:
+        pass
+
     def _matches(self, event: Event, subscription: Subscription) -> bool:
         return semantic_match(event, subscription, None, self._semantics, self._default) is not None
 
 
+PLAIN_PAIRS = 100_000
+"""So many pairs of a subscription and an event are evaluated before the kernels are loaded, which takes as long."""
+PLAIN_SUBSCRIPTIONS = 2_000
+"""More of them are not evaluated one by one while the kernels are compiled; the command waits for these."""
+
+
 class _Index:
-    def __init__(self, knowledge: Knowledge) -> None:
+    """Subscriptions are evaluated one by one until it pays to load the kernels; then they are compiled.
+
+    If these are not on disk, another process compiles them, and a large set waits for it. ``tell`` hears how that
+    goes: a sentence, and whether it only replaces the one before it.
+    """
+
+    def __init__(self, knowledge: Knowledge, tell: Tell, plain: bool) -> None:
         from recado.semantics.matcher import SemanticMatcher
 
-        self._matcher = SemanticMatcher(knowledge.semantics(), knowledge.default)
+        self._matcher = SemanticMatcher(knowledge.semantics(), knowledge.default, plain=True)
+        self._tell, self._plain = tell, plain
+        self._pairs = 0
+        self._build: Build | None = None
 
     def __len__(self) -> int:
         return len(self._matcher)
@@ -134,21 +173,58 @@ class _Index:
         self._matcher.check(subscription)
 
     def load(self, subscriptions: Iterable[Subscription]) -> None:
-        self._matcher.add_many(subscriptions, checked=True)
-        for _ in self.match([Event("warm-up")]):  # so that compiling the kernels is not taken for matching
-            pass
+        waiting = iter(subscriptions)
+        self._matcher.add_many(islice(waiting, PLAIN_SUBSCRIPTIONS), checked=True)
+        more = list(islice(waiting, 1))
+        if more or not self._plain:
+            self._wait()
+            self._matcher.add_many(chain(more, waiting), checked=True)
+            self._matcher.match_many([Event("warm-up")] * BATCH_FROM)  # so that loading kernels is not matching
 
     def match(self, events: Sequence[Event]) -> Matched:
-        return ((event.id, self._matcher.match(event)) for event in events)
+        for event in events:
+            self._count(1)
+            yield event.id, self._matcher.match(event)
+
+    def close(self) -> None:
+        if self._build is not None:
+            self._build.stop()
+            self._build = None
+
+    def _count(self, events: int) -> None:
+        """So many events are about to be matched: are kernels worth it, and ready?"""
+        if self._matcher.exact.is_compiled:
+            return
+        self._pairs += events * len(self._matcher)
+        if self._pairs <= PLAIN_PAIRS:
+            return
+        if self._build is None and not is_prepared() and can_write():
+            self._build = Build(background=True)
+        if self._build is None:
+            self._matcher.compile()
+        elif not self._build.is_running:
+            seconds, fault = self._build.seconds, self._build.fault
+            self.close()
+            if not fault:
+                self._tell(f"the kernels of the index are compiled ({seconds:.0f} s) and used from here on", False)
+            self._matcher.compile()
+
+    def _wait(self) -> None:
+        """A large set: the kernels are needed now."""
+        begun = "compiling the kernels of the index, once for this machine"
+        if not is_prepared():
+            self._tell(f"{begun} ...", False)
+            prepare(lambda seconds: self._tell(f"{begun}: {seconds:.0f} s", True))
+        self._matcher.compile()
 
     def match_block(self, block: Block, read: Read) -> Matched:
         """Through columns in one go, if all subscriptions are exact; semantic ones need events."""
-        if self._matcher.semantic:
+        if self._matcher.semantic or not self._matcher.exact.is_compiled:
             yield from self.match(_all_of(block, read))
             return
         from recado.matching.from_texts import match_texts
 
-        index = self._matcher.exact
+        index = self._matcher.exact.compiled
         found = match_texts(index, block.texts(), read)
         subscriptions, offsets = found.pairs.ids(index).to_pylist(), found.pairs.offsets.tolist()
         for number, event in enumerate(found.ids(block.default_id)):
@@ -159,8 +235,12 @@ class _Index:
 class _Batch(_Index):
     def match(self, events: Sequence[Event]) -> Matched:
         """The whole chunk in one call of the batch matcher."""
+        self._count(len(events))
+        if not self._matcher.exact.is_compiled:
+            yield from super().match(events)
+            return
         found = self._matcher.match_many(events)
-        return ((event.id, sorted(ids)) for event, ids in zip(events, found, strict=True))
+        yield from ((event.id, sorted(ids)) for event, ids in zip(events, found, strict=True))
 
 
 def _all_of(block: Block, read: Read) -> list[Event]:

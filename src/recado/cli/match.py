@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from recado.cli.engines import Engine, EngineName, Verified, make_engine
+from recado.cli.engines import Engine, EngineName, Tell, Verified, make_engine
 from recado.cli.inputs import Block, Problems, display_name, event_blocks, event_records, lines, opened
 from recado.cli.meaning import Meaning
 from recado.cli.output import complain, console, for_people, plural
@@ -93,30 +93,31 @@ def match(
     _check_order(subscriptions, events)
     problems, counts = Problems(strict), Counts()
     knowledge = meaning.knowledge()
-    matcher = make_engine(engine, knowledge)
+    matcher = make_engine(engine, knowledge, tell=_teller(quiet), plain=not verify)
     verified = Verified(matcher, knowledge, lambda wrong: complain(str(wrong))) if verify else None
     matcher = matcher if verified is None else verified
-    matcher.load(read_subscriptions(subscriptions, problems, matcher.check))
-    if problems.count and not len(matcher):
-        return _nothing_read(subscriptions, "subscription")
-    bad_subscriptions, started = problems.count, time.perf_counter()
-    first: list[tuple[str, str]] = []
-    with _progress(events, quiet) as advance:
-        pairs = matched_pairs(matcher, events, problems, counts, advance)
-        if for_people(json):
-            first = list(islice(pairs, SHOWN))
-            for _ in pairs:  # they are counted
-                pass
-        else:
-            write_pairs(pairs)
-    if for_people(json):  # only now, below where the progress bar was
-        _show(first, counts.matches)
-    sys.stdout.flush()
-    if not quiet:
-        complain(_summary(len(matcher), counts, problems.count, time.perf_counter() - started))
-    if problems.count > bad_subscriptions and not counts.events:
-        return _nothing_read(events, "event")
-    return OK if verified is None else _verdict(verified)
+    with closing(matcher):
+        matcher.load(read_subscriptions(subscriptions, problems, matcher.check))
+        if problems.count and not len(matcher):
+            return _nothing_read(subscriptions, "subscription")
+        bad_subscriptions, started = problems.count, time.perf_counter()
+        first: list[tuple[str, str]] = []
+        with _progress(events, quiet) as advance:
+            pairs = matched_pairs(matcher, events, problems, counts, advance)
+            if for_people(json):
+                first = list(islice(pairs, SHOWN))
+                for _ in pairs:  # they are counted
+                    pass
+            else:
+                write_pairs(pairs)
+        if for_people(json):  # only now, below where the progress bar was
+            _show(first, counts.matches)
+        sys.stdout.flush()
+        if not quiet:
+            complain(_summary(len(matcher), counts, problems.count, time.perf_counter() - started))
+        if problems.count > bad_subscriptions and not counts.events:
+            return _nothing_read(events, "event")
+        return OK if verified is None else _verdict(verified)
 
 
 def _verdict(verified: Verified) -> int:
@@ -124,6 +125,22 @@ def _verdict(verified: Verified) -> int:
     differ = f"differ on {plural(wrong, 'pair')}; the plain answers were used" if wrong else "agree"
     complain(f"{plural(verified.pairs, 'pair')} compared: the engine and the plain evaluator {differ}")
     return FAILED if wrong else OK
+
+
+def _teller(quiet: bool) -> Tell:
+    """On stderr; a sentence that is told again with another time is rewritten on a terminal, and left out elsewhere."""
+    if quiet:
+        return lambda _text, _again: None
+    terminal = sys.stderr.isatty()
+
+    def tell(text: str, again: bool) -> None:
+        if not again:
+            complain(text)
+        elif terminal:
+            sys.stderr.write(f"\x1b[1A\r{text}\x1b[K\n")
+            sys.stderr.flush()
+
+    return tell
 
 
 def _check_order(subscriptions: str, events: str) -> None:

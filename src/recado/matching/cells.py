@@ -100,14 +100,21 @@ def encode_floats(bits, first, values, keys, key_codes, other, codes, numbers):
 def validity(array: pa.Array) -> tuple[Array, int]:
     """The validity bitmap of a column, and the bit of its first row."""
     bits = array.buffers()[0] if array.null_count else None
-    return (_NO_BITS, 0) if bits is None else (np.frombuffer(bits, np.uint8), array.offset)
+    return (_NO_BITS, 0) if bits is None else (_read_only(np.frombuffer(bits, np.uint8)), array.offset)
 
 
 def values_of(array: pa.Array, dtype: type) -> Array:
     """The values of a column of plain numbers as they lie in its buffer; those of null rows mean nothing."""
     if len(array) == 0:
         return _NO_BITS.view(dtype)
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
+    first = array.offset * np.dtype(dtype).itemsize
+    return _read_only(np.frombuffer(array.buffers()[1], dtype, len(array), first))
+
+
+def _read_only(array: Array) -> Array:
+    """Arrow lets some buffers be written and others not; kernels are compiled for one kind alone."""
+    array.flags.writeable = False
+    return array
 
 
 def text_of(array: pa.Array) -> tuple[Array, Array, bytes]:

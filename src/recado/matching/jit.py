@@ -1,8 +1,4 @@
-"""Compilation to machine code, once per version of the kernels.
-
-numba keeps compiled functions on disk, but looks only at the file of the function itself when it asks whether that
-copy is still good; our kernels call each other across files. So they are kept in a folder of the user's cache named
-after the content of all of them: a change, an upgrade for instance, compiles anew, and a read-only installation works.
+"""Compilation to machine code, once per version of the kernels (``recado.matching.cache`` says where it is kept).
 
 Only the functions that Python calls are kept (``jit``, ``lean_jit``). Those that kernels call are compiled into
 them; copies of their own would take as long to make again and nobody would load them.
@@ -10,57 +6,33 @@ them; copies of their own would take as long to make again and nobody would load
 
 from __future__ import annotations
 
-import os
-import shutil
+import pickle
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import config
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from recado.matching.cache import cache_folder, read_file, write_file
+from recado.matching.parts import PartCompiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PLAIN = bool(config.DISABLE_JIT)
 """With NUMBA_DISABLE_JIT=1 in the environment kernels run as plain Python, a thousand times slower: for debuggers, and
 for tests that put faults into them."""
-VERSIONS_KEPT = 4
-DAY = 86_400.0
-"""Of the folders of compiled kernels the four used last stay, and all that were used within a day of the last use."""
-
-
-@cache
-def cache_folder() -> str:
-    """Where compiled kernels are kept: NUMBA_CACHE_DIR or XDG_CACHE_HOME decide, as far as they are set."""
-    digest = blake2b(digest_size=8)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        content = path.read_bytes()
-        if b"numba" in content or b"matching.jit" in content or path.name == "instructions.py":
-            digest.update(content)
-    home = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "recado" / f"kernels-{digest.hexdigest()}"
-    _mark_used(folder)
-    return str(folder)
-
-
-def _mark_used(folder: Path) -> None:
-    """Make the folder the one used last and remove old ones; a cache that cannot be written stays as it is."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder)
-        used = sorted(((other.stat().st_mtime, other) for other in folder.parent.glob("kernels-*")), reverse=True)
-    except OSError:
-        return
-    for last_use, old in used[VERSIONS_KEPT:]:
-        if last_use < used[0][0] - DAY:  # a process that runs may still need a younger one
-            shutil.rmtree(old, ignore_errors=True)
+KERNELS: list[Any] = []
+"""The functions that Python calls, as far as their modules are loaded."""
 
 
 def jit(function: F) -> F:
     """Compile a function that Python calls, when it is first called, and keep the result on disk."""
-    return _compiled(function, cache=True)
+    return _kept(function)
 
 
 def lean_jit(function: F) -> F:
@@ -68,7 +40,7 @@ def lean_jit(function: F) -> F:
 
     Counting is an atomic operation for each array and call; it took nine tenths of the time of matching.
     """
-    return _compiled(function, cache=True, _nrt=False)
+    return _kept(function, _nrt=False)
 
 
 def inner(function: F) -> F:
@@ -92,21 +64,41 @@ def source_of(compiled: F) -> F:
     return function
 
 
-def _compiled(function: F, **options: bool) -> F:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = cache_folder()
-    try:
-        compiled: F = numba.njit(**options)(function)
-    finally:
-        config.CACHE_DIR = before
-    return compiled
+class _KernelCache:
+    """What numba asks of a cache: the machine code of one function, by the types of its arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        target.refresh()
+        path = self._path(signature, target.codegen())
+        return read_file(path, lambda data: CompileResult._rebuild(target, *pickle.loads(data)))  # noqa: SLF001, S301
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        write_file(self._path(signature, compiled.codegen), dumps(compiled._reduce()))  # noqa: SLF001
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        parts = (str(signature), codegen.magic_tuple(), numba.__version__, sys.version)
+        return cache_folder() / f"{self._name}-{blake2b(repr(parts).encode(), digest_size=8).hexdigest()}"
+
+
+def _kept(function: F, **options: Any) -> F:
+    if PLAIN:
+        return function
+    compiled: Any = numba.njit(**options)(function)
+    vars(compiled).update(_cache=_KernelCache(function))
+    KERNELS.append(compiled)
+    return cast(F, compiled)
 
 
 def _inner(function: F, **options: bool) -> F:
     """Compile once for all kinds of integers: callers widen them. Nothing is made for calls from Python."""
     if PLAIN:
         return function
-    compiled: Any = _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+    compiled: Any = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler, **options)(
+        function
+    )
     resolve = compiled.get_call_template
 
     def get_call_template(args: Sequence[Any], kws: Mapping[str, Any]) -> Any:

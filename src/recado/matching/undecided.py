@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recado.filters.deciding import Steps, Work, deciding
 from recado.filters.evaluate import View, names_of
-from recado.matching.arrow import flat_list
-from recado.matching.columns import UNCERTAIN, sort_by_event
-from recado.matching.encode import Columns
-from recado.matching.index import Index
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
+
+if TYPE_CHECKING:
+    from recado.matching.encode import Columns
+    from recado.matching.index import Index
 
 Array = NDArray[Any]
 TAKEN_IN = 8_192
@@ -161,6 +161,8 @@ def is_narrow(event: Event) -> bool:
 
 def sift_events(index: Index, events: Sequence[Event], numbers: Sequence[int]) -> Sifted:
     """Match many events at once; ``numbers`` are those by which what is undecided names them."""
+    from recado.matching.arrow import flat_list  # noqa: PLC0415  # as below: a service begins without it
+
     with index.lock:
         views, owners = flat_list(list(expansions(event, index.dictionary.names)) for event in events)
         steps = [evaluation(event) for event in events]
@@ -171,6 +173,8 @@ def sift_columns(
     index: Index, columns: Columns, owners: Array, numbers: Sequence[int], steps: Sequence[Evaluation]
 ) -> Sifted:
     """The same for columns of views; ``owners`` says which of the events each view belongs to."""
+    from recado.matching.columns import UNCERTAIN  # noqa: PLC0415
+
     size = len(numbers)
     with index.lock:
         rows, found = index.run_columns(columns)
@@ -214,6 +218,8 @@ def _ids_of(index: Index, entries: Array) -> list[list[str]]:
 
 def _grouped(index: Index, events: Array, entries: Array, size: int) -> list[list[str]]:
     """The ids of pairs of an event and an entry, by event."""
+    from recado.matching.columns import sort_by_event  # noqa: PLC0415
+
     registry = index.registry
     offsets, slots = sort_by_event(events, entries, registry.members, registry.blocks, size)
     ids: list[str] = registry.id_array(slots).to_pylist() if len(slots) else []

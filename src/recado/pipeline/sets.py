@@ -26,6 +26,7 @@ from recado.delivery.reading import read_constraints
 from recado.errors import RecadoError
 from recado.filters.cost import check_filter
 from recado.filters.packed import pack, unpack
+from recado.kernels import prepare_and_tell
 from recado.matching.index import Index
 from recado.model.filter import FALSE, Filter
 from recado.model.subscription import Subscription
@@ -214,6 +215,7 @@ def write_folder(folder: Path, index: Index, details: pa.Table) -> int:
 
 def load_folder(folder: Path) -> LoadedSet:
     """Map what ``write_folder`` wrote."""
+    prepare_and_tell()
     index = Index.load(folder / INDEX)
     try:
         details = pa.ipc.open_file(pa.memory_map(str(folder / DETAILS))).read_all()
@@ -227,6 +229,7 @@ def load_folder(folder: Path) -> LoadedSet:
 
 def build(subscriptions: Iterable[Subscription], checked: bool = False) -> tuple[Index, pa.Table]:
     """Index and details of some subscriptions."""
+    prepare_and_tell()
     index = Index()
     details: dict[str, Detail] = {}
     index.add_many(_noting(subscriptions, details), checked=checked)

@@ -9,6 +9,9 @@ for each shape, and matching an event with known names asks no measure. Results 
 An array stands for one of its elements. Several aliases may stand for one array, and all must mean the same element, so
 arrays are expanded before aliases are given.
 
+A matcher may begin ``plain``: then subscriptions are evaluated one by one, semantic ones by the oracle, until
+``compile`` is called. So it works before the kernels are there, and loads none.
+
 The lexicon is loaded by ``check`` or by the first semantic subscription. If that fails, a RecadoError says why, the
 subscription is not added, and exact matching goes on.
 """
@@ -16,11 +19,12 @@ subscription is not added, and exact matching goes on.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,18 +32,18 @@ from recado.errors import RecadoError, SubscriptionError
 from recado.filters.cost import check_filter
 from recado.filters.deciding import Steps, Work, deciding
 from recado.filters.evaluate import names_of
-from recado.matching.batch import match_events
-from recado.matching.index import Index
-from recado.matching.undecided import Sifted, Sifting, Undecided, is_narrow, sift_event, sift_events
+from recado.matching.staged import StagedIndex
+from recado.matching.undecided import Sifted, Sifting, Undecided, evaluation, is_narrow, sift_event, sift_events
 from recado.model.event import Event, expansions
+from recado.model.filter import Filter
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 from recado.semantics.alignment import Alignment
 from recado.semantics.engine import Semantics, shared
 from recado.semantics.match import Match, asked_of, attribute_names, semantic_match
-from recado.semantics.matcher_index import AliasIndex, Shown, Similar
 from recado.semantics.matcher_shape import Plan, Texts
 from recado.semantics.matcher_shapes import PAIRS, SHAPES, Shapes
+from recado.semantics.matcher_shown import Shown, Similar
 from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Vocabulary, may_grow_too_long, meanings
 from recado.semantics.rewriting import constraint_names, renamed
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
@@ -52,6 +56,10 @@ AT_A_TIME = 4_096
 LOADED_AT_A_TIME = 16_384
 BY_HAND_STEPS = 4_096
 """What it costs to bring the names of an event and of a filter together, about."""
+
+
+if TYPE_CHECKING:
+    from recado.semantics.matcher_index import AliasIndex
 
 
 class _Held(msgspec.Struct, frozen=True, gc=False):
@@ -73,11 +81,12 @@ class SemanticMatcher:
         *,
         shapes: int = SHAPES,
         pairs: int = PAIRS,
+        plain: bool = False,
     ) -> None:
-        self.exact = Index()
+        self.exact = StagedIndex(plain=plain)
         self.default = default
         self.semantics = semantics or shared()
-        self._aliased = AliasIndex()
+        self._index: AliasIndex | None = None
         self._vocabulary = Vocabulary()
         self._shapes = Shapes(self._vocabulary, self.semantics, shapes, pairs)
         self._held: dict[str, _Held] = {}
@@ -93,6 +102,23 @@ class SemanticMatcher:
 
     def __contains__(self, id: str) -> bool:
         return id in self._held or id in self.exact
+
+    @property
+    def _aliased(self) -> AliasIndex:
+        """The index over aliases; it comes with the first subscription in it, for it loads the kernels."""
+        if self._index is None:
+            from recado.semantics.matcher_index import AliasIndex  # noqa: PLC0415  # see above
+
+            self._index = AliasIndex()
+        return self._index
+
+    def compile(self) -> None:
+        """If it is plain, evaluating filters one by one, put all subscriptions into compiled indexes."""
+        self.exact.compile()
+        with self._lock:
+            for held in list(self._by_hand.values()):
+                if not may_grow_too_long(held.subscription.filter):
+                    self.add(held.subscription, checked=True)
 
     @property
     def semantic(self) -> int:
@@ -168,7 +194,12 @@ class SemanticMatcher:
                 if subscription.semantic is None and subscription.id in self._held:
                     self._remove_semantic(subscription.id)
             with self._lock:
-                self._aliased.add_many(self._entered([s for s in some if s.semantic is not None], checked), True)
+                semantic = [subscription for subscription in some if subscription.semantic is not None]
+                entered = self._entered(semantic, checked)
+                if semantic and self.exact.is_compiled:
+                    self._aliased.add_many(entered, True)
+                else:
+                    deque(entered, 0)  # they are matched by hand
         return count
 
     def _entered(self, subscriptions: list[Subscription], checked: bool) -> Iterator[Subscription]:
@@ -188,7 +219,7 @@ class SemanticMatcher:
             check_filter(subscription.whole_filter())
         self._load(settings)
         before = self._held.get(id)
-        by_hand = may_grow_too_long(subscription.filter)
+        by_hand = not self.exact.is_compiled or may_grow_too_long(subscription.filter)
         filter = subscription.filter if by_hand else self._vocabulary.enter(subscription.filter, settings)
         if before is not None:
             self._remove_semantic(id)
@@ -229,22 +260,25 @@ class SemanticMatcher:
         if not self._held:
             return found
         with self._lock:
-            also = self._aliased.match_views(self._shown(event)) + self._matched_by_hand(event)
+            also = self._matched_by_hand(event)
+            if self._index is not None:
+                also += self._index.match_views(self._shown(event))
         return sorted(found + also) if also else found
 
     def match_many(self, events: Sequence[Event]) -> list[list[str]]:
         """The same for each of many events, in the order of the index."""
         if len(events) < BATCH_FROM:
             return [self.match(event) for event in events]
-        found = _batched(self.exact, events)
+        found = self.exact.match_many(events)
         if not self._held:
             return found
         with self._lock:
-            shown = [self._shown(event) for event in events]
-            also = self._matched(shown)
-            for event, ids, others in zip(events, found, also, strict=True):
-                ids += others
-                if self._by_hand:
+            if self._index is not None:
+                also = self._matched([self._shown(event) for event in events])
+                for ids, others in zip(found, also, strict=True):
+                    ids += others
+            if self._by_hand:
+                for event, ids in zip(events, found, strict=True):
                     ids += self._matched_by_hand(event)
         return found
 
@@ -260,11 +294,14 @@ class SemanticMatcher:
         together = narrow if len(narrow) >= BATCH_FROM else []
         alone = sorted(set(range(len(events))) - set(together))
         if together and len(self.exact):
-            _gather(
-                sift_events(self.exact, [events[number] for number in together], together), together, found, undecided
-            )
+            some = [events[number] for number in together]
+            plain = self.exact.filters()
+            if plain is None:
+                _gather(sift_events(self.exact.compiled, some, together), together, found, undecided)
+            else:
+                undecided += [_undecided(event, number, plain) for event, number in zip(some, together, strict=True)]
             yield
-        if together and self._held:
+        if together and self._index is not None:
             with self._lock:
                 self._sift_shown([self._shown(events[number]) for number in together], together, found, undecided)
             yield
@@ -285,8 +322,9 @@ class SemanticMatcher:
 
     def _sifted_alone(self, event: Event, number: int) -> Iterator[Sifting]:
         if len(self.exact):
-            yield sift_event(self.exact, event, number)
-        if self._held:
+            held = self.exact.filters()
+            yield sift_event(self.exact.compiled, event, number) if held is None else _sift_plainly(event, number, held)
+        if self._index is not None:
             yield self._aliased.sifting(self._showing(event), number)
 
     def _sift_shown(
@@ -390,6 +428,16 @@ class SemanticMatcher:
         return {**self.exact.statistics(), **{f"semantic_{name}": value for name, value in aliased.items()}}
 
 
+def _undecided(event: Event, number: int, held: dict[str, Filter]) -> Undecided:
+    """Before there are kernels all filters are undecided."""
+    return Undecided(number, [[id] for id in held], list(held.values()), evaluation(event))
+
+
+def _sift_plainly(event: Event, number: int, held: dict[str, Filter]) -> Sifting:
+    yield
+    return [], [_undecided(event, number, held)]
+
+
 def _gather(sifted: Sifted, numbers: Sequence[int], found: list[list[str]], undecided: list[Undecided]) -> None:
     for number, ids in zip(numbers, sifted.found, strict=True):
         found[number] += ids
@@ -403,11 +451,3 @@ def _result(sifting: Sifting) -> tuple[list[str], list[Undecided]]:
             next(sifting)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]  # what a generator returns has no type there
-
-
-def _batched(index: Index, events: Sequence[Event]) -> list[list[str]]:
-    if not len(index):
-        return [[] for _ in events]
-    pairs = match_events(index, list(events))
-    ids = pairs.ids(index).to_pylist() if len(pairs) else []
-    return [ids[start:end] for start, end in pairwise(pairs.offsets.tolist())]

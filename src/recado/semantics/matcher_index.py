@@ -28,6 +28,7 @@ from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.subscription import Subscription
 from recado.model.values import Kind, Value, microseconds
 from recado.semantics.matcher_shape import Plan
+from recado.semantics.matcher_shown import Shown, Similar
 
 Array = NDArray[Any]
 Cell = tuple[Hashable, int, float, float]
@@ -43,41 +44,6 @@ _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
 _STRINGS = frozenset({str})
 _NOTHING: Cell = (None, ABSENT, np.nan, np.nan)
-
-
-class Similar(NamedTuple):
-    """Aliases of texts that a value is similar to, and their numbers in the index."""
-
-    aliases: list[str]
-    numbers: list[int]
-
-
-class Shown(Mapping[str, Value]):
-    """One single-valued view of an event: its values, and by which aliases they go; those in ``texts`` go for true."""
-
-    __slots__ = ("_view", "plan", "texts", "values_of")
-
-    def __init__(self, values: Mapping[str, Value], plan: Plan, texts: Sequence[Similar] = ()) -> None:
-        self.values_of, self.plan, self.texts = values, plan, texts
-        self._view: dict[str, Value] | None = None
-
-    @property
-    def view(self) -> dict[str, Value]:
-        """As the evaluator of filters reads it, which is rarely asked."""
-        if self._view is None:
-            self._view = {alias: self.values_of[name] for alias, name in self.plan.pairs}
-            for similar in self.texts:
-                self._view |= dict.fromkeys(similar.aliases, True)
-        return self._view
-
-    def __getitem__(self, alias: str) -> Value:
-        return self.view[alias]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.view)
-
-    def __len__(self) -> int:
-        return len(self.view)
 
 
 class _Column(NamedTuple):

@@ -34,6 +34,7 @@ from recado.service.intake import Done, Intake
 from recado.service.matching import Matcher
 from recado.service.matching_ahead import Ahead
 from recado.service.matching_config import read_understanding
+from recado.service.matching_kernels import take_kernels
 from recado.service.metrics import Metrics
 from recado.service.permissions import Busy, Principal, authorise
 from recado.service.slowing import Slowed
@@ -153,6 +154,7 @@ class EngineCore:
         for standing in list(self.desk.standings.values()):
             if standing.active:
                 self.watch(standing, active=True)
+        self._tasks.append(asyncio.create_task(take_kernels(self.matcher)))
 
     @property
     def loaded(self) -> bool:

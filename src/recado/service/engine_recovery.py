@@ -31,6 +31,7 @@ from recado.service.dispatch import Dispatcher
 from recado.service.engine_keeper import Keeper
 from recado.service.engine_rows import instant, note_of, notice_of, standing_of
 from recado.service.matching import make_matcher
+from recado.service.matching_kernels import PLAIN_SUBSCRIPTIONS, wait_for_kernels
 from recado.store.log import Damage, LogReader
 from recado.store.log.where import TRUSTED
 from recado.store.state import POSITION_BITS, Loaded, StateStore
@@ -101,6 +102,8 @@ class Recovery:
             except RecadoError as error:
                 loaded.damage.append(f"subscription {row.id!r} of user {row.user!r} cannot be used: {error}")
         dispatched = loaded.dispatched or 0
+        if len(pairs) > PLAIN_SUBSCRIPTIONS:
+            wait_for_kernels(self._dispatcher.matcher)
         self._dispatcher.matcher.add_many(sub for standing, sub in pairs if standing.until > dispatched)
         return loaded, pairs
 

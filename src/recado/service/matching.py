@@ -1,7 +1,7 @@
 """The matcher of a service: which subscriptions an event matches, by the numbers that the desk gave them.
 
-``make_matcher`` is the one place that chooses it. It is called in a thread while the service accepts events already,
-because the machine code of the index takes longer to load than everything else.
+``make_matcher`` is the one place that chooses it. ``recado.service.matching_kernels`` says when it gets the kernels of
+the index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from recado.model.subscription import Subscription
 from recado.service.config import Config
 
 if TYPE_CHECKING:
-    from recado.matching.index import Index
+    from recado.matching.staged import StagedIndex
 
 Apart = Callable[[Sequence[bytes]], Iterator[tuple[int, bytes] | None]]
 """From texts of events to the numbers of those that match and what is sent of them; None is a step without result."""
@@ -32,6 +32,19 @@ class Matcher(Protocol):
     """Subscriptions come checked, as ``read_subscription`` leaves them; their ids are the desk's serials."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def is_compiled(self) -> bool:
+        """Does it use the kernels of the index?"""
+        ...
+
+    def load_kernels(self) -> None:
+        """All of ``compile`` that takes long; in a thread."""
+        ...
+
+    def compile(self) -> None:
+        """Use the kernels from here on."""
+        ...
 
     def check(self, subscription: Subscription) -> None:
         """Refuse, with a SubscriptionError, what this matcher cannot match.
@@ -76,11 +89,11 @@ class Matcher(Protocol):
         """From now on changes are remembered, for the index that is about to be built."""
         ...
 
-    def build(self, subscriptions: Iterable[Subscription]) -> Index:
+    def build(self, subscriptions: Iterable[Subscription]) -> StagedIndex:
         """A new index of those that are matched by content alone; in a thread."""
         ...
 
-    def take(self, index: Index | None) -> None:
+    def take(self, index: StagedIndex | None) -> None:
         """Use the new index, with the changes that came meanwhile; None if there is none after all."""
         ...
 
@@ -116,9 +129,7 @@ class Matcher(Protocol):
 
 
 def make_matcher(config: Config) -> Matcher:
-    """The matcher that the configuration asks for, ready to match."""
-    from recado.service.matching_semantic import ServiceMatcher  # noqa: PLC0415  # it loads slowly: see above
+    """The matcher that the configuration asks for, ready to match, without the kernels at first."""
+    from recado.service.matching_semantic import ServiceMatcher  # noqa: PLC0415  # it is one of several
 
-    matcher = ServiceMatcher(config)
-    matcher.warm()
-    return matcher
+    return ServiceMatcher(config)

@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 
 from recado.errors import RecadoError, SubscriptionError
-from recado.matching.batch import match_events
-from recado.matching.index import Index
+from recado.matching.staged import StagedIndex
 from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.filter import Compare
@@ -51,7 +50,8 @@ class ServiceMatcher(PreparedMatcher):
         default, overrides, frequencies = read_understanding(config)
         decided, self._flaw = _decided()
         cache = SimilarityCache()
-        super().__init__(Semantics(overrides=overrides, frequencies=frequencies, decided=decided, cache=cache), default)
+        semantics = Semantics(overrides=overrides, frequencies=frequencies, decided=decided, cache=cache)
+        super().__init__(semantics, default, plain=True)
         self._uncertain = ReviewList() if config.semantics.note else None
         self._always = config.semantics.always
         self._cache_file = Path(config.data) / CACHE_FILE
@@ -62,14 +62,21 @@ class ServiceMatcher(PreparedMatcher):
         self._reasons = ""
         self._meanwhile: list[str | Subscription] | None = None
 
-    @staticmethod
-    def warm() -> None:
-        """Load what matching needs, in whichever thread; else the first event would wait for it."""
+    @property
+    def is_compiled(self) -> bool:
+        return self.exact.is_compiled
+
+    def load_kernels(self) -> None:
+        """Load the kernels and put the exact subscriptions into the index, in whichever thread."""
+        from recado.matching.batch import match_events  # noqa: PLC0415  # they load numba
+        from recado.matching.index import Index  # noqa: PLC0415
+
         scratch = Index()
         scratch.add(Subscription("1", Compare("x", "==", 1)))
         scratch.match(_EVENT)
         match_events(scratch, [_EVENT] * BATCH_FROM).ids(scratch)
         scratch.remove("1")
+        self.exact.compile()
 
     # -- subscriptions -------------------------------------------------------------------------------------------------
 
@@ -113,12 +120,12 @@ class ServiceMatcher(PreparedMatcher):
     def building_anew(self) -> None:
         self._meanwhile = []
 
-    def build(self, subscriptions: Iterable[Subscription]) -> Index:
-        fresh = Index()
+    def build(self, subscriptions: Iterable[Subscription]) -> StagedIndex:
+        fresh = StagedIndex()
         fresh.add_many((one for one in subscriptions if self.is_exact(one.id)), checked=True)
         return fresh
 
-    def take(self, index: Index | None) -> None:
+    def take(self, index: StagedIndex | None) -> None:
         changes, self._meanwhile = self._meanwhile or [], None
         if index is None:
             return
@@ -255,7 +262,7 @@ class ServiceMatcher(PreparedMatcher):
 
     def apart(self, subscription: Subscription) -> Apart:
         """What a subscription would be sent of events, by the same knowledge, whatever else is subscribed to."""
-        alone = PreparedMatcher(self.semantics, self.default)
+        alone = PreparedMatcher(self.semantics, self.default, plain=not self.is_compiled)
         alone.add(self._understood(subscription), checked=True)
 
         def found(texts: Sequence[bytes]) -> Iterator[tuple[int, bytes] | None]:

@@ -29,7 +29,11 @@ def document() -> dict[str, Any]:
             found.setdefault(path, {})[operation.method.lower()] = _operation(operation, f"{operation.id}_unversioned")
     found["/healthz"] = {"get": _plain("healthz", "Is the process there?", {"200": "it is"})}
     found["/readyz"] = {
-        "get": _plain("readyz", "Does it accept publications?", {"200": "it does", "503": "not yet, or not any more"})
+        "get": _plain(
+            "readyz",
+            "Does it accept publications and subscriptions?",
+            {"200": "it does", "503": "not yet, or not any more"},
+        )
     }
     return {
         "openapi": "3.1.0",

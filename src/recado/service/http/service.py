@@ -24,9 +24,9 @@ def healthz() -> Response:
 
 
 def readyz(doors: Doors) -> Response:
-    """It accepts publications."""
-    ready = doors.engine.ready and not doors.draining
-    word = "ready" if ready else "draining" if doors.draining else "starting"
+    """It accepts publications and subscriptions. While it loads what is stored, publications are accepted already."""
+    ready = doors.engine.ready and doors.engine.loaded and not doors.draining
+    word = "ready" if ready else "draining" if doors.draining else "loading" if doors.engine.ready else "starting"
     return json_answer({"status": word}, 200 if ready else 503)
 
 
