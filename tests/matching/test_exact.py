@@ -7,24 +7,33 @@ The pairs compared by the tests below that are not marked ``long`` are some hund
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from matching.exact.check import SMALL, check, compare, expected, long_lists, smallest
-from matching.exact.generator import events, subscriptions
+from matching.exact.generator import compiled_filter, events, some_filter, subscriptions
 from matching.exact.ways import TYPED, WAYS, together
 from recado.matching.postings import GRID, LISTS_TOP
+from recado.model.filter import Filter
 
 SUBSCRIPTIONS, EVENTS = 6_000, 500
 
 
 class Data:
     def __init__(
-        self, seed: int, many_subscriptions: int, many_events: int, mixed: bool = True, arrays: bool = True
+        self,
+        seed: int,
+        many_subscriptions: int,
+        many_events: int,
+        *,
+        mixed: bool = True,
+        arrays: bool = True,
+        draw: Callable[[random.Random], Filter] = some_filter,
     ) -> None:
         rng = random.Random(seed)
-        self.subscriptions = subscriptions(rng, many_subscriptions)
+        self.subscriptions = subscriptions(rng, many_subscriptions, draw)
         self.events = events(rng, many_events, mixed=mixed, arrays=arrays)
         self.right = expected(self.subscriptions, self.events)
 
@@ -82,14 +91,29 @@ def test_small_sets_with_short_lists_split(seed):
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_ten_thousand_million_pairs(seed):
-    """20,000 subscriptions, 4,000 events, seven ways: 5.6 * 10^8 pairs a seed."""
-    data = Data(1_000 + seed, 20_000, 4_000, mixed=bool(seed % 2), arrays=bool(seed % 2))
+    """20,000 subscriptions, 8,000 events, seven ways: 1.1 * 10^9 pairs a seed."""
+    is_mixed = bool(seed % 2)
+    data = Data(1_000 + seed, 20_000, 8_000, mixed=is_mixed, arrays=is_mixed, draw=compiled_filter)
     names = ["together, batches of 1,000", "with changes, batches of 1,000", "together, batches of 8,192"]
-    names += ["saved, batches of 1,000", "used before, batches of 1,000", "one by one, batches of 64"]
-    names += ["JSON, batches of 1,000"] if seed % 2 else ["Arrow, batches of 8,192", "Arrow, batches of 64"]
+    names += ["saved, batches of 1,000", "used before, batches of 1,000"]
+    names += (
+        ["together, single", "JSON, batches of 1,000"]
+        if is_mixed
+        else ["Arrow, batches of 8,192", "Arrow, batches of 64"]
+    )
     for name in names:
+        data.compare(name)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("seed", range(4))
+def test_filters_of_every_kind_at_size(seed):
+    """20,000 subscriptions of every kind, 1,000 events."""
+    data = Data(2_000 + seed, 20_000, 1_000, mixed=bool(seed % 2), arrays=bool(seed % 2))
+    for name in WAYS if seed % 2 else TYPED:
         data.compare(name)
 
 

@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
+from recado.filters.evaluate import walk
 from recado.model.event import Event
 from recado.model.filter import (
     FALSE,
@@ -265,6 +266,14 @@ def some_filter(rng: random.Random) -> Filter:
     if chance < 0.96:
         return Sql(rng.choice(SQL))
     return rng.choice([TRUE, FALSE, never(rng), Not(never(rng)), And(()), Or(())])
+
+
+def compiled_filter(rng: random.Random) -> Filter:
+    """One that the kernels decide by themselves, so that many more pairs can be compared in the same time."""
+    while True:
+        filter = some_filter(rng)
+        if not any(isinstance(node, (Regex, Similar, Sql)) for node in walk(filter)):
+            return filter
 
 
 def subscriptions(
