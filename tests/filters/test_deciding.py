@@ -116,3 +116,14 @@ def test_similarity_is_given_up_only_where_it_is_out_of_reach(left, right, thres
     exact = similarity(left, right)
     for one in (threshold, exact, max(exact - 1e-9, 0), min(exact + 1e-9, 1)):
         assert is_similar(left, right, one) is (exact >= one)
+
+
+@pytest.mark.parametrize("values", [(True, 1), (1, True), (1.0, True), (False, 0)])
+def test_what_is_known_of_a_number_is_not_taken_for_a_truth_value(values):
+    """Python takes 1 and true for equal, in values and in the sets of filters; nobody else does."""
+    event = Event("e", attributes={"x": values, "y": "abc"})
+    numbers, truths = tuple(range(60)), (True, False, *(f"{at}" for at in range(58)))
+    work = Work()
+    for some in (numbers, truths, (1, *truths[2:]), (True, *truths[2:])):
+        filter = And((In("x", some), Regex("y", "a.*")))
+        assert decided(filter, event, work)[0] is matches(filter, event)

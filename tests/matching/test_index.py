@@ -15,7 +15,7 @@ from recado.errors import FilterError, LimitError, RecadoError
 from recado.filters import expression
 from recado.matching import dictionary
 from recado.matching.batch import match_batch, match_events
-from recado.matching.index import Index
+from recado.matching.index import AT_A_TIME, Index
 from recado.matching.naive import NaiveMatcher
 from recado.matching.postings import LISTS_TOP, POSTINGS_TOP, TABLE_USED
 from recado.model.event import Event
@@ -403,3 +403,22 @@ def test_many_at_once_with_filters_and_ids_that_come_again():
     for subscription in given[:300]:
         one_by_one.add(subscription)
     assert index.match(Event("e", "t", attributes={"x": 1})) == one_by_one.match(Event("e", "t", attributes={"x": 1}))
+
+
+def test_a_filter_that_comes_again_joins_no_other_that_took_over_its_constants():
+    """While many are loaded, a filter goes, another constant gets its number, and the filter comes back."""
+    five, fillers = expression.parse("a == 5"), [expression.parse(f"b == {at}") for at in range(AT_A_TIME - 1)]
+    texts = {"s": "a == 6", "t": "a == 7"}
+    index = Index()
+    index.add_many(
+        [
+            Subscription("s", five),
+            *(Subscription(f"f{at}", filter) for at, filter in enumerate(fillers)),
+            Subscription("s", expression.parse(texts["s"])),  # the last one with 5 goes
+            *(Subscription(f"g{at}", filter) for at, filter in enumerate(fillers)),
+            Subscription("t", expression.parse(texts["t"])),
+            *(Subscription(f"h{at}", filter) for at, filter in enumerate(fillers)),
+            Subscription("u", five),
+        ]
+    )
+    assert [index.match(event(a=a)) for a in (5, 6, 7)] == [["u"], ["s"], ["t"]]

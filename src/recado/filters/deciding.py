@@ -17,13 +17,12 @@ from recado.filters import cesql
 from recado.filters.cost import cost_of_sql, cost_on
 from recado.filters.evaluate import View, evaluate, holds
 from recado.model.filter import And, Constant, Filter, Not, Or, Regex, Similar, Sql, Text
-from recado.model.values import Value
 
 Steps = Generator[int, None, bool]
 STEPS = 256
 """So many steps may be done before they are told."""
 REMEMBERED_FROM = 32
-"""What costs so many steps is remembered."""
+"""What costs so many steps is remembered, if it is about text."""
 
 
 class Work:
@@ -32,7 +31,7 @@ class Work:
     __slots__ = ("known", "steps")
 
     def __init__(self) -> None:
-        self.known: dict[tuple[Filter, Value], bool] = {}
+        self.known: dict[tuple[Text | Regex | Similar, str], bool] = {}
         self.steps = 0
 
 
@@ -67,10 +66,10 @@ def _deciding(filter: Filter, view: View, work: Work) -> Steps:
     if value is None:
         return False
     cost = cost_on(filter, value)
-    if cost < REMEMBERED_FROM:
+    if cost < REMEMBERED_FROM or type(value) is not str or not isinstance(filter, Text | Regex | Similar):
         yield from _told(work, cost)
         return holds(filter, value)
-    key = filter, value
+    key = filter, value  # both of text alone: of other kinds Python takes values for equal that are not, as 1 and true
     known = work.known.get(key)
     if known is None:
         yield from _told(work, cost)

@@ -48,8 +48,9 @@ AT_A_TIME = 128
 MANY = 16
 """So many are worth the steps that do it for all of them at once."""
 Given = tuple[tuple[str, Filter], Program, tuple[int, int]]
-Known = Remembered[tuple[int, str], tuple[Filter, tuple[int, int]]]
-"""By identity and event type: the filter, which lives so long, and the digest of its program."""
+Known = Remembered[tuple[int, str], tuple[Filter, tuple[int, int], int]]
+"""By identity and event type: the filter, which lives so long, the digest of its program, and how many entries had gone
+by then. A digest names a filter only as long as none goes: after that its constants may have other values."""
 _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
 
@@ -70,6 +71,7 @@ class Index:
         self._scanner: Scanner | None = None
         self._rows: Array = np.zeros((64, 4))
         self._packs: dict[int, Callable[..., None]] = {}
+        self._gone = 0  # entries, ever
         self._candidates = 0
         self._matches = 0
         self._events = 0
@@ -132,6 +134,7 @@ class Index:
             entry, left = self.registry.leave(slot)
             self.registry.drop_slot(id)
             if left == 0:
+                self._gone += 1
                 self.registry.drop_entry(entry)
                 self.store.delete(entry)
                 self.opaque.pop(entry, None)
@@ -148,7 +151,7 @@ class Index:
         for subscription, filter in some:
             key = id(subscription.filter), subscription.type
             seen = known.get(key)
-            entry = -1 if seen is None else self.registry.entry(seen[1])
+            entry = -1 if seen is None or seen[2] != self._gone else self.registry.entry(seen[1])
             if entry < 0 or self.registry.slot(subscription.id) >= 0:
                 fresh.append((subscription.id, filter))
                 keys.append((key, subscription.filter))
@@ -156,7 +159,7 @@ class Index:
                 self.registry.join(entry, self.registry.new_slot(subscription.id))
         digests = self._put_all(fresh)
         for (key, filter), digest in zip(keys, digests, strict=False):
-            known.put(key, (filter, digest))
+            known.put(key, (filter, digest, self._gone))
 
     def _put_all(self, some: list[tuple[str, Filter]]) -> list[tuple[int, int]]:
         """Add or replace subscriptions; each program holds its constants, so no old filter takes them along.

@@ -227,7 +227,7 @@ def never(rng: random.Random) -> Filter:
 def family(rng: random.Random) -> Filter:
     """Filters of a few shapes whose entries come together in the same lists."""
     n = rng.randrange(1000)
-    shape = rng.randrange(13)
+    shape = rng.randrange(14)
     flag = Compare("flag", "==", True)
     if shape == 0:
         return And((flag, Between("m0", n, n + rng.randrange(300))))
@@ -250,6 +250,8 @@ def family(rng: random.Random) -> Filter:
         return Or((Compare("code", "==", rng.choice(CODES)), Between("m3", n, n + 3), Text("city", "prefix", "日")))
     if shape == 9:
         return And((Text("note", "contains", rng.choice(LETTERS)), Compare("m3", "<", n)))
+    if shape == 12:
+        return Compare("level", "==", n % 12)
     if shape == 11:
         return And((Text("city", "like", rng.choice(["??", "???*", "*?本*", "S?o*", "?zmir"])), Compare("m3", "<", n)))
     if shape == 10 and n < 1_000 * OPAQUE:
@@ -283,6 +285,7 @@ ODDITIES: list[Filter] = [
     Or((Compare("ratio", "!=", 5), Compare("big", ">", 2**53))),
     Text("city", "like", "??"),
     Or((Text("city", "like", "?本*"), Compare("level", "<", 3))),
+    *(Compare("level", "==", level) for level in range(8)),
 ]
 """What random filters ask too rarely: in trees, so that no list decides it. Every set has them."""
 

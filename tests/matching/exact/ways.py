@@ -22,11 +22,14 @@ import pyarrow.compute as pc
 
 from matching.exact.generator import BOOLEANS, INSTANTS, NUMBERS, RARE, STRINGS, events, some_filter
 from matching.exact.vectors import Truths
+from recado.filters import expression
+from recado.filters.records import KnownFilters, read_subscription
 from recado.matching import snapshot
 from recado.matching.batch import Pairs, match_batch, match_events
 from recado.matching.index import Index
 from recado.model.codec import write_cloudevent, write_flat
 from recado.model.event import Event
+from recado.model.filter import Compare
 from recado.model.flat import to_flat
 from recado.model.subscription import Subscription
 from recado.semantics.matcher import SemanticMatcher
@@ -89,6 +92,24 @@ def with_changes(subscriptions: Sequence[Subscription], seed: int = 5) -> Index:
     for id in waiting:
         assert index.remove(id)
     assert len(index) == size
+    return index
+
+
+def with_repeats(subscriptions: Sequence[Subscription], seed: int = 6) -> Index:
+    """Loaded from records in one go, as from a file in which ids and filters come again and again: most ids have the
+    filters of others before their own, or some that come and go, and the last one counts.
+    """
+    rng = random.Random(seed)
+    passing = [Subscription("", Compare("level", "==", level)) for level in range(12)]
+    lines: list[tuple[float, bytes]] = []
+    for subscription in subscriptions:
+        places = [rng.random() for _ in range(rng.choice([0, 0, 1, 3]))]
+        others = [rng.choice(passing if rng.random() < 0.7 else subscriptions) for _ in places]
+        lines += [(place, to_record(other, subscription.id)) for place, other in zip(places, others, strict=True)]
+        lines.append((max(places, default=0.7) + rng.random() / 4, to_record(subscription, subscription.id)))
+    index, known = Index(), KnownFilters()
+    index.add_many((read_subscription(line, known=known) for _, line in sorted(lines)), checked=True)
+    assert len(index) == len(subscriptions)
     return index
 
 
@@ -202,6 +223,8 @@ WAYS: dict[str, Way] = {
     "with changes and optimised, batches of 64": partial(
         run, partial(optimized, with_changes), partial(in_batches, 64)
     ),
+    "with repeats, single": partial(run, with_repeats, single),
+    "with repeats, batches of 1,000": partial(run, with_repeats, partial(in_batches, 1_000)),
     "used before, single": partial(run, used_before, single),
     "used before, batches of 1,000": partial(run, used_before, partial(in_batches, 1_000)),
     "saved, single": partial(run, saved, single),
@@ -220,7 +243,12 @@ TYPED: dict[str, Way] = {
 }
 
 
-# -- forms of events
+# -- forms of subscriptions and events
+
+
+def to_record(subscription: Subscription, id: str) -> bytes:
+    record = {"id": id, "filter": expression.format(subscription.filter), "type": subscription.type}
+    return msgspec.json.encode({name: value for name, value in record.items() if value})
 
 
 def to_json(event: Event, at: int) -> str:
