@@ -55,6 +55,8 @@ GOOD = [
     peer("mix", 10_000, "polars", 120.0),
     matching("mix", 100_000),
     peer("mix", 100_000, "numpy bitset", 5.0),
+    matching("ranges", 100_000),
+    peer("ranges", 100_000, "numpy bitset", 4.0),
     matching("boolean", 10_000),
     peer("boolean", 10_000, "python function", 60.0),
     matching("stock", MILLION),
@@ -86,6 +88,8 @@ def test_every_target_is_met_by_good_records():
 def test_targets_that_are_missed():
     bad = [
         peer("mix", 10_000, "numpy bitset", 3.9),
+        matching("ranges", 100_000, single=flat(4_999.0), bytes=101_000_000),
+        peer("ranges", 100_000, "numpy bitset", 3.9),
         matching("stock", MILLION, naive=flat(31.0), bytes=201 * MILLION, batch_ids=flat(80_000.0)),
         matching("growth", 1_000),
         matching("growth", MILLION, slots=flat(3_000.0)),
@@ -96,6 +100,9 @@ def test_targets_that_are_missed():
     missed = {target.name for target in targets(bad) if target.met is False}
     assert missed == {
         "mix 10,000: batch against the NumPy bitset",
+        "ranges 100,000: batch against the NumPy bitset",
+        "ranges 100,000: single events",
+        "ranges 100,000: memory of the index",
         "stock 1,000,000: against the naive evaluator",
         "stock 1,000,000: batch against single events",
         "stock 1,000,000: bytes a subscription",

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from recado.bench.workloads import CHUNK, Boolean, Mix, Sensor, Stock, TextMatch, Wide, growth, to_events
+from recado.bench.workloads import CHUNK, Boolean, Mix, Ranges, Sensor, Stock, TextMatch, Wide, growth, to_events
 from recado.bench.workloads.mix import DOMAIN, INTEGERS, STRINGS, mean_product
 from recado.bench.workloads.sensor import PUBLICATIONS
 from recado.bench.workloads.stock import symbol_names
@@ -14,7 +14,7 @@ from recado.filters.evaluate import walk
 from recado.matching.naive import NaiveMatcher
 from recado.model.filter import And, Between, Compare, In, Not, Or, Text
 
-ALL = [Sensor, Stock, Mix, Wide, TextMatch, Boolean]
+ALL = [Sensor, Stock, Mix, Ranges, Wide, TextMatch, Boolean]
 
 
 def matches_per_event(workload, events, size=None):
@@ -72,6 +72,16 @@ def test_sensor_events_are_all_publications():
     rows = {tuple(row.values()) for row in batch.to_pylist()}
     assert len(rows) == PUBLICATIONS == 6_561
     assert {value for row in rows for value in row} == set(range(1, 10))
+
+
+def test_ranges_match_as_five_times_three_in_ten_say():
+    workload = Ranges(size=20_000)
+    assert matches_per_event(workload, 300).mean() / workload.size == pytest.approx(0.3**5, rel=0.15)
+    for subscription in workload.subscriptions(0, 50):
+        parts = subscription.filter.parts
+        assert {type(part) for part in parts} == {Between}
+        assert len({part.name for part in parts}) == len(parts) == 5
+        assert {part.high - part.low for part in parts} == {2_999}
 
 
 def test_mix_matches_seven_of_ten_thousand():

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from recado.bench.workloads import Boolean, Mix, Sensor, Stock, TextMatch, Wide, Words, Workload, growth
+from recado.bench.workloads import Boolean, Mix, Ranges, Sensor, Stock, TextMatch, Wide, Words, Workload, growth
 from recado.bench.workloads.sensor import PUBLICATIONS
 
 Extra = Literal["updates", "snapshot", "load", "churn", "texts"]
@@ -20,7 +20,7 @@ Extra = Literal["updates", "snapshot", "load", "churn", "texts"]
 BITSETS = ("numpy bitset", "blocked bitset")
 JOINS = ("polars", "duckdb")
 ONE_BY_ONE = ("python function", "rule-engine", "cel")
-NAMES = ("sensor", "stock", "mix", "wide", "text", "boolean", "words", "churn", "growth")
+NAMES = ("sensor", "stock", "mix", "ranges", "wide", "text", "boolean", "words", "churn", "growth")
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,7 @@ def full_plan() -> Iterator[Case]:
     yield Case(name="stock", workload=Stock(size=MILLION), extras=("updates", "snapshot", "load"), naive_events=2)
     yield Case(name="mix", workload=Mix(size=10_000), peers=(*BITSETS, *JOINS, *ONE_BY_ONE), naive_events=10)
     yield Case(name="mix", workload=Mix(size=100_000), peers=(*BITSETS, *JOINS), batch_events=16_384)
+    yield Case(name="ranges", workload=Ranges(size=100_000), peers=BITSETS, batch_events=16_384)
     for share, words in ((1e-6, 100), (1e-4, 20), (1e-3, 4)):
         workload = Wide(size=MILLION, share=share, words=words)
         yield Case(name="wide", workload=workload, naive_events=1, batch_events=8_192)
@@ -77,6 +78,7 @@ def quick_plan() -> Iterator[Case]:
         Case(name="sensor", workload=Sensor(size=10_000), peers=("numpy bitset",)),
         Case(name="stock", workload=Stock(size=20_000), extras=("updates", "snapshot", "load")),
         Case(name="mix", workload=Mix(size=10_000), peers=(*BITSETS, *JOINS, "python function")),
+        Case(name="ranges", workload=Ranges(size=10_000), peers=BITSETS),
         Case(name="wide", workload=Wide(size=20_000, share=1e-4, words=20)),
         Case(name="text", workload=TextMatch(size=5_000)),
         Case(name="boolean", workload=Boolean(size=2_000), peers=("python function",)),

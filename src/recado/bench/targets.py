@@ -22,9 +22,9 @@ def targets(records: Sequence[AnyRecord]) -> list[Target]:
 
 
 def _bitset(records: Sequence[AnyRecord]) -> Iterator[Target]:
-    for size in (10_000, 100_000):
-        name = f"mix {size:,}: batch against the NumPy bitset"
-        plain, blocked = (_peer_ratio(records, "mix", size, peer) for peer in ("numpy bitset", "blocked bitset"))
+    for workload, size in (("mix", 10_000), ("mix", 100_000), ("ranges", 100_000)):
+        name = f"{workload} {size:,}: batch against the NumPy bitset"
+        plain, blocked = (_peer_ratio(records, workload, size, peer) for peer in ("numpy bitset", "blocked bitset"))
         shown = f"{_times(plain)} ({_times(blocked)} against the blocked one)" if plain and blocked else _times(plain)
         yield _at_least(name, plain, 4, shown)
 
@@ -32,6 +32,14 @@ def _bitset(records: Sequence[AnyRecord]) -> Iterator[Target]:
 def _memory(records: Sequence[AnyRecord]) -> Iterator[Target]:
     found = _first(records, Matching, "mix", 100_000)
     yield _at_most("mix 100,000: memory of the index", found.bytes / 1e6 if found else None, 300, "MB")
+
+
+def _ranges(records: Sequence[AnyRecord]) -> Iterator[Target]:
+    found = _first(records, Matching, "ranges", 100_000)
+    measured = f"{found.single.best:,.0f} events/s" if found else ""
+    met = found.single.best >= 5_000 if found else None
+    yield Target("ranges 100,000: single events", "at least 5,000 events/s", measured, met)
+    yield _at_most("ranges 100,000: memory of the index", found.bytes / 1e6 if found else None, 100, "MB")
 
 
 def _polars(records: Sequence[AnyRecord]) -> Iterator[Target]:
@@ -117,6 +125,7 @@ def _churn(records: Sequence[AnyRecord]) -> Iterator[Target]:
 _RULES: tuple[Callable[[Sequence[AnyRecord]], Iterable[Target]], ...] = (
     _bitset,
     _memory,
+    _ranges,
     _polars,
     _boolean,
     _naive,

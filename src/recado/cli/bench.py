@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = verb("bench")
 R = TypeVar("R", bound="Record")
 
-WorkloadName = Literal["sensor", "stock", "mix", "wide", "text", "boolean", "words", "churn", "growth"]
+WorkloadName = Literal["sensor", "stock", "mix", "ranges", "wide", "text", "boolean", "words", "churn", "growth"]
 PartName = Literal["compare", "kernel", "growth", "state"]
 ServicePart = Literal["publishing", "filtered", "away", "handover", "restart", "attack"]
 

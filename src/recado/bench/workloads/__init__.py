@@ -3,6 +3,7 @@
 from recado.bench.workloads.base import CHUNK, Workload, subscription_id, to_events
 from recado.bench.workloads.boolean import Boolean
 from recado.bench.workloads.mix import Mix
+from recado.bench.workloads.ranges import Ranges
 from recado.bench.workloads.sensor import Sensor
 from recado.bench.workloads.stock import Growth, Stock, growth
 from recado.bench.workloads.text import TextMatch
@@ -14,6 +15,7 @@ __all__ = [
     "Boolean",
     "Growth",
     "Mix",
+    "Ranges",
     "Sensor",
     "Stock",
     "TextMatch",
