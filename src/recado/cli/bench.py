@@ -35,7 +35,7 @@ def matching(
     peers: bool = False,
     markdown: Path | None = None,
 ) -> int:
-    """Measure matching on eight workloads and a growth curve.
+    """Measure matching on nine workloads and a growth curve.
 
     Every engine is first checked against the naive matcher on a sample; a difference ends the run with exit code 1.
     A full run takes about a quarter of an hour and 4 GB of memory, a quick one about a minute.

@@ -36,6 +36,7 @@ from recado.matching.kernel import (
     instruction_words,
 )
 from recado.matching.layout import open_store
+from recado.matching.matrix import clear_last, move_bits
 from recado.matching.postings import (
     GRID,
     LEVELS,
@@ -55,6 +56,7 @@ PRESENCE, CONSTANTS, PRESENT, LENGTHS = 0, 1, 2, 3
 ATTRIBUTE_COLUMNS = 9
 BEGINNING, ENDING, MIDDLE = 0, 1, 2
 LONGEST_END, LONGEST_MIDDLE = 8, 5
+FEW_EVENTS = 256  # what was seen of fewer tells nothing
 ALWAYS = 0  # the list of entries that every event must be verified against
 
 
@@ -75,7 +77,7 @@ def probability(store, pc, events):
         for i in range(payload * 2, payload * 2 + argument):
             total += _equality(store.ints[i] >> 2, attribute, store, events)
         return total
-    present = 1.0 if events < 256 else (store.attributes[attribute, PRESENT] + 1.0) / events
+    present = 1.0 if events < FEW_EVENTS else (store.attributes[attribute, PRESENT] + 1.0) / events
     if op == NUM or op == TIME:
         grid = attribute * 2 + op - NUM
         start, count = store.grids[grid, 0], store.grids[grid, 1]
@@ -94,7 +96,7 @@ def probability(store, pc, events):
 
 @lean
 def _equality(constant, attribute, store, events):
-    if events >= 256:
+    if events >= FEW_EVENTS:
         return (store.hits[constant] + 1.0) / events
     constants = store.attributes[attribute, CONSTANTS]
     return 1.0 / constants if constants > 100 else 0.01
@@ -258,6 +260,27 @@ def _targets_of_test(store, conjunction, at, count):
 
 
 @lean
+def cells_of(store, where, grid):
+    """The first and the last cell of a grid that the range with these bounds touches.
+
+    One float wider on both sides: a number between two floats is ranked by the lower of them.
+    """
+    start, size = store.grids[grid, 0], store.grids[grid, 1]
+    low = rank_of(store.bounds, start, size, np.nextafter(store.floats[where], -math.inf))
+    high = rank_of(store.bounds, start, size, np.nextafter(store.floats[where + 1], math.inf))
+    return low, high
+
+
+@lean
+def level_of(low, high):
+    """The level at which a range of cells touches one or two."""
+    level = 0
+    while ((high - low) >> level) > 0:
+        level += 1
+    return level
+
+
+@lean
 def _cells(store, conjunction, at, number, count):
     """The list itself, or the children that hold the cells which the entry's range touches."""
     words, lists = store.words, store.lists
@@ -271,15 +294,10 @@ def _cells(store, conjunction, at, number, count):
             own = (op == NUM or op == TIME) and ((word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK) * 2 + op - NUM == grid
             where = at + 2 if own else -1
         if where >= 0:
-            start, size = store.grids[grid, 0], store.grids[grid, 1]
-            # One float wider on both sides: a number between two floats is ranked by the lower of them.
-            low = rank_of(store.bounds, start, size, np.nextafter(store.floats[where], -math.inf))
-            high = rank_of(store.bounds, start, size, np.nextafter(store.floats[where + 1], math.inf))
+            low, high = cells_of(store, where, grid)
             if high < low:
                 return count
-            level = 0
-            while ((high - low) >> level) > 0:
-                level += 1
+            level = level_of(low, high)
             lists[number, LEVELS] |= 1 << level
             for cell in range(low >> level, (high >> level) + 1):
                 key = cell_key(number, level, cell)
@@ -373,9 +391,16 @@ def link(store_handle, first, last, events, rechoose):
         for i in range(count):
             if not push(lists, postings, store.heads, store.state, scratch[i], start, posted):
                 for done in range(i):
-                    take_out(lists, postings, scratch[done], posted)
+                    withdraw(store, scratch[done], start, posted)
                 return entry
+            clear_last(store, scratch[i])
     return last
+
+
+@lean
+def withdraw(store, number, start, posted):
+    """Take the posting of an entry, whose verification begins at ``start``, out of a list."""
+    move_bits(store, number, take_out(store.lists, store.postings, number, posted), start)
 
 
 @lean
@@ -412,5 +437,5 @@ def unlink(store_handle, entry):
     if count < 0:
         count, posted = -count, ~entry
     for i in range(count):
-        take_out(store.lists, store.postings, store.scratch[i], posted)
+        withdraw(store, store.scratch[i], begin(store.words, pc), posted)
     return True

@@ -18,7 +18,17 @@ from recado.matching.groups import collect_fragments, group_by_constant, group_b
 from recado.matching.instructions import JUMPS
 from recado.matching.jit import jit, lean, lean_jit
 from recado.matching.layout import open_batch, open_space, open_store
-from recado.matching.postings import LENGTH, START
+from recado.matching.matrix import (
+    FAILED,
+    FOR_BATCHES,
+    PLACES,
+    TOGETHER,
+    join_rows,
+    pass_ranges_at,
+    pick_rows,
+    places_known,
+)
+from recado.matching.postings import LENGTH, MATRIX, START
 from recado.matching.texts import FAILS, UNSURE
 from recado.matching.verify import CODE, TEXT, narrow, narrow_called, verify_at, verify_at_called
 
@@ -83,6 +93,45 @@ def scan_many(begin, end, store, batch, exact, events, first, last, space, stamp
 
 
 @lean
+def scan_matrix(number, store, batch, exact, events, first, last, space, count):
+    """The postings that a list's matrix leaves of those that it knows, for each event its own."""
+    postings, places, work = store.postings, space.places, space.work
+    head, begin, length = store.lists[number, MATRIX], store.lists[number, START], store.lists[number, LENGTH]
+    room = space.found.shape[0]
+    for i in range(first, last):
+        if (i - first) % TOGETHER == 0:
+            pick_rows(store, head, batch, events, i, min(i + TOGETHER, last), places)
+        left = join_rows(store, head, length, (i - first) % TOGETHER, places)
+        space.counts[0] += left
+        event = events[i]
+        for k in range(left):
+            at = begin + places[PLACES + k]
+            pc, entry = np.int64(postings[at, 0]), np.int64(postings[at, 1])
+            if exact and pc >= 0 and not store.words[pc] & JUMPS:
+                pc = pass_ranges_at(store, pc, batch, event)
+                if pc == FAILED:
+                    continue
+            if entry < 0:
+                entry = ~entry | REPEATS
+            if pc >= 0 and store.words[pc] & JUMPS:
+                result = verify_at_called(store, pc, batch, event)
+                if result == FAILS:
+                    continue
+                entry |= UNCERTAIN if result == UNSURE else 0
+            elif pc >= 0:
+                work[0] = event
+                passed = narrow_called(store, pc, batch, work, 1)
+                if passed == 0:
+                    continue
+                entry |= UNCERTAIN if passed < 0 else 0
+            if count < room:
+                space.found_events[count] = event
+                space.found[count] = entry
+            count += 1
+    return count
+
+
+@lean
 def visit_lists(numbers, ends, events, groups, store, batch, exact, space, count):
     """Each list with its group of events, verified.
 
@@ -104,6 +153,10 @@ def visit_lists(numbers, ends, events, groups, store, batch, exact, space, count
             number = segments[part, 0]
             first, last = np.int64(segments[part, 1]), np.int64(segments[part, 2])
             begin, end = lists[number, START], lists[number, START] + lists[number, LENGTH]
+            head = lists[number, MATRIX]
+            if head and (last - first < FEW or store.matrices[head + FOR_BATCHES]):
+                count = scan_matrix(number, store, batch, exact, events, first, last, space, count)
+                begin += places_known(store, head, end - begin)
             counts[0] += (end - begin) * (last - first)
             if last - first >= FEW:
                 while first < last and begin < end:

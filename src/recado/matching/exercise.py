@@ -17,6 +17,7 @@ from recado.matching.jit import KERNELS
 from recado.matching.snapshot import from_bytes, to_bytes
 from recado.model.codec import write_flat
 from recado.model.event import Event
+from recado.model.filter import And, Between
 from recado.model.subscription import Subscription
 
 FILTERS = (
@@ -26,6 +27,8 @@ FILTERS = (
 )  # fmt: skip
 RANGES = 1500
 """Enough subscriptions on one constant for their list to be split, and for all tables to grow."""
+WIDE = (("x", 67), ("y", 71), ("z", 73))
+"""Attributes and how far their ranges lie apart; lists of these have a matrix."""
 ROWS = 64
 
 
@@ -41,6 +44,8 @@ def exercise() -> None:
     match_events(index, [event, arrays] * ROWS).ids(index)
     ranges = (parse(f'b == "x" and a > {number} and a < {number + 100}') for number in range(RANGES))
     index.add_many(Subscription(f"r{number:0100}", filter) for number, filter in enumerate(ranges))
+    wide = (And(tuple(Between(n, at % p, at % p + 30) for n, p in WIDE)) for at in range(RANGES))
+    index.add_many(Subscription(f"w{number}", filter) for number, filter in enumerate(wide))
     index.match(event)
     columns: dict[str, list[Any]] = {
         "a": [1, None],

@@ -249,7 +249,7 @@ class Index:
         rows, texts, data = self.encode(view)
         store, blank = self.store, self._blank
         store.link_all()
-        blank.fit(len(store.attributes), store.capacity, len(store.lists))
+        blank.fit(len(store.attributes), store.capacity, len(store.lists), store.places)
         store.events += 1
         blank.stamp += 1
         match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
@@ -305,15 +305,17 @@ class Index:
         if columns.size == 0:
             return space.found_events[:0], space.found[:0]
         store.link_all()
-        store.events += columns.size
         batch = columns.batch()
-        space.fit(batch.size, len(store.by_constant), max(len(batch.codes), len(batch.downs)))
+        space.fit(batch.size, len(store.by_constant), max(len(batch.codes), len(batch.downs)), store.places)
+        if store.places:
+            batch.by_event = np.ascontiguousarray(batch.downs.T)
         if columns.has_texts:
             space.fit_texts(len(store.lists))
         count = -1
         while count < 0 or count > len(space.found):
             space.fit_found(count)
             space.counts[0] = 0
+            store.events += batch.size  # each time, as the kernel counts values each time
             count = match_columns(store.handle, batch.handle, space.handle, batch.size, batch.is_exact)
         self._candidates += int(space.counts[0])
         return space.found_events[:count], space.found[:count]
@@ -321,7 +323,7 @@ class Index:
     def distinct(self, events: Array, entries: Array, size: int) -> tuple[Array, Array]:
         """Pairs of ``size`` events and their entries, each once."""
         blank = self._blank
-        blank.fit(0, self.store.capacity, 0)
+        blank.fit(0, self.store.capacity, 0, 0)
         stamp, blank.stamp = blank.stamp + 1, blank.stamp + size
         owners, kept = distinct(events, entries, size, blank.stamps, stamp)
         return owners, kept

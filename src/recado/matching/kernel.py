@@ -9,7 +9,7 @@ words.
 from __future__ import annotations
 
 from recado.matching import instructions as _p
-from recado.matching.jit import inlined
+from recado.matching.jit import inlined, lean, source_of
 from recado.matching.texts import EVENT_BOUND, FAILS, HOLDS, UNSURE, text_test
 
 EQ, NE, IN, EXISTS, NUM, TIME = _p.EQ, _p.NE, _p.IN, _p.EXISTS, _p.NUM, _p.TIME
@@ -118,3 +118,6 @@ def verify(store, pc, blank, data):
             if word & LAST:
                 return HOLDS
             pc += instruction_words(word)
+
+
+verify_called = lean(source_of(verify))  # as a call, for callers that need it rarely

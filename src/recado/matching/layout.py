@@ -20,7 +20,7 @@ TEXT_PAIRS = 1 << 18
 class StoreArrays(Arrays):
     """Programs, lists and what is known of constants and attributes; ``recado.matching.store`` says how they change.
 
-    ``floats``, ``ints`` and ``bytes_`` are the words seen as other types.
+    ``floats``, ``ints`` and ``bytes_`` are the words seen as other types, ``matrix_floats`` the words of the matrices.
     """
 
     words = ArrayField(np.int64)
@@ -39,6 +39,8 @@ class StoreArrays(Arrays):
     by_constant = ArrayField(np.int32)
     hits = ArrayField(np.int64)
     scratch = ArrayField(np.int32)
+    matrices = ArrayField(np.int64)
+    matrix_floats = ArrayField(np.float64)
 
 
 class Blank(Arrays):
@@ -52,6 +54,7 @@ class Blank(Arrays):
     found = ArrayField(np.int32)
     uncertain = ArrayField(np.int32)
     counts = ArrayField(np.int64)
+    places = ArrayField(np.int64)
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,9 +66,10 @@ class Blank(Arrays):
         self.found = np.zeros(0, np.int32)
         self.uncertain = np.zeros(0, np.int32)
         self.counts = np.zeros(3, np.int64)
+        self.places = np.zeros(0, np.int64)
         self.stamp = 0
 
-    def fit(self, attributes: int, entries: int, lists: int) -> None:
+    def fit(self, attributes: int, entries: int, lists: int, places: int) -> None:
         if attributes > len(self.codes):
             self.codes = np.full(attributes, ABSENT, np.int32)
             self.numbers = np.full((attributes, 4), np.nan)
@@ -77,10 +81,15 @@ class Blank(Arrays):
             self.uncertain = np.zeros(room, np.int32)
         if lists > len(self.marks):
             self.marks = np.zeros(lists + lists // 2, np.int64)
+        if places > len(self.places):
+            self.places = np.zeros(places, np.int64)
 
 
 class Batch(Arrays):
-    """Events in columns (``recado.matching.verify``); ``is_exact`` says that ``downs`` and ``ups`` are one array."""
+    """Events in columns (``recado.matching.verify``); ``is_exact`` says that ``downs`` and ``ups`` are one array.
+
+    ``by_event`` is ``downs`` with the numbers of each event side by side, where matrices need it.
+    """
 
     rows = ArrayField(np.int32, 2)
     codes = ArrayField(np.int32, 2)
@@ -89,6 +98,7 @@ class Batch(Arrays):
     starts = ArrayField(np.int64, 2)
     lengths = ArrayField(np.int64, 2)
     data = ArrayField(np.uint8)
+    by_event = ArrayField(np.float64, 2)
 
     def __init__(self, size: int, is_exact: bool) -> None:
         super().__init__()
@@ -126,6 +136,7 @@ class Space(Arrays):
     list_tally = ArrayField(np.int32)
     list_events = ArrayField(np.int32)
     list_marks = ArrayField(np.int64)
+    places = ArrayField(np.int64)
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,8 +161,9 @@ class Space(Arrays):
         self.list_touched = np.zeros((0, 2), np.int32)
         self.list_tally = self.list_events = self.tally
         self.list_marks = np.zeros(0, np.int64)
+        self.places = np.zeros(0, np.int64)
 
-    def fit(self, events: int, constants: int, rows: int) -> None:
+    def fit(self, events: int, constants: int, rows: int, places: int) -> None:
         if events > len(self.touched):
             self.events, self.work, self.ranks = np.zeros((3, events), np.int32)
             self.touched = np.zeros((events, 2), np.int32)
@@ -162,6 +174,8 @@ class Space(Arrays):
             self.codes = np.zeros((rows, BLOCK), np.int32)
             self.downs, self.ups = np.zeros((rows, BLOCK)), np.zeros((rows, BLOCK))
             self.stamps = np.zeros((2, rows), np.int64)
+        if places > len(self.places):
+            self.places = np.zeros(places, np.int64)
 
     def fit_texts(self, lists: int) -> None:
         if not len(self.pairs):

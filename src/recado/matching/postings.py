@@ -8,8 +8,9 @@ A list with a *grid* is split: the entries that also constrain the grid's attrib
 one for each cell that the range touches. Cells come in levels: at level n a cell is 2**n ranks wide, and a range goes
 to the level where it touches one or two cells. An event looks at one cell of each level in use.
 
-Rows of ``lists``: start, length, capacity, grid (-1: none), levels in use (bit mask). Postings are allocated in blocks
-of a power of two; ``heads`` keeps a chain of free blocks for each size. ``state`` holds the counters.
+Rows of ``lists``: start, length, capacity, grid (-1: none), levels in use (bit mask), matrix (0: none;
+``recado.matching.matrix``). Postings are allocated in blocks of a power of two; ``heads`` keeps a chain of free blocks
+for each size. ``state`` holds the counters.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import numpy as np
 
 from recado.matching.jit import inlined, lean, lean_jit
 
-START, LENGTH, CAPACITY, GRID, LEVELS = 0, 1, 2, 3, 4
-LIST_COLUMNS = 5
+START, LENGTH, CAPACITY, GRID, LEVELS, MATRIX = 0, 1, 2, 3, 4, 5
+LIST_COLUMNS = 6
 GRID_BOUNDS = 4096
 LEVELS_AT_MOST = GRID_BOUNDS.bit_length() + 1
 POSTINGS_TOP, LISTS_TOP, FREE_LIST, TABLE_USED = 0, 1, 2, 3
 EMPTY = 0  # no key of the table is 0
+CELL = 1 << 62  # marks the keys of cells
 
 
 @inlined
@@ -107,6 +109,7 @@ def new_list(lists, state):
     lists[number, CAPACITY] = 0
     lists[number, GRID] = -1
     lists[number, LEVELS] = 0
+    lists[number, MATRIX] = 0
     return number
 
 
@@ -157,14 +160,15 @@ def release_block(postings, heads, start, capacity):
 
 @lean
 def take_out(lists, postings, number, entry):
-    """Remove the posting of an entry; the last posting takes its place."""
+    """Remove the posting of an entry; the last posting takes its place. Returns which place that was, or -1."""
     start, length = lists[number, START], lists[number, LENGTH]
     for i in range(start, start + length):
         if postings[i, 1] == entry:
             postings[i, 0] = postings[start + length - 1, 0]
             postings[i, 1] = postings[start + length - 1, 1]
             lists[number, LENGTH] = length - 1
-            return
+            return i - start
+    return -1
 
 
 @lean_jit
@@ -175,6 +179,7 @@ def drop_list(lists, postings, heads, state, number):
     lists[number, START] = state[FREE_LIST]
     lists[number, CAPACITY] = 0
     lists[number, LENGTH] = 0
+    lists[number, MATRIX] = 0
     state[FREE_LIST] = number
 
 
@@ -193,7 +198,7 @@ def rank_of(bounds, start, count, value):
 
 @inlined
 def cell_key(number, level, cell):
-    return (np.int64(number) << 24) | (np.int64(level) << 16) | np.int64(cell) | (np.int64(1) << 62)
+    return (np.int64(number) << 24) | (np.int64(level) << 16) | np.int64(cell) | np.int64(CELL)
 
 
 @inlined

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
+from recado.matching.instructions import JUMPS
 from recado.matching.jit import lean, lean_jit
-from recado.matching.kernel import verify
+from recado.matching.kernel import verify, verify_called
 from recado.matching.layout import open_blank, open_store
+from recado.matching.matrix import FAILED, PLACES, pass_ranges, places_known, prune_event
 from recado.matching.postings import (
     GRID,
     LENGTH,
     LEVELS,
+    MATRIX,
     START,
     cell_key,
     fragment_key,
@@ -25,10 +28,12 @@ FOUND, UNCERTAIN, CANDIDATES = 0, 1, 2
 
 @lean
 def scan(number, store, blank, data, stamp):
-    """Verify all postings of one list."""
+    """Verify the postings of one list: all, or those that its matrix leaves and those that it does not know."""
     lists, postings, counts = store.lists, store.postings, blank.counts
     start = lists[number, START]
     end = start + lists[number, LENGTH]
+    if lists[number, MATRIX]:
+        start += scan_matrix(number, store, blank, data, stamp)
     counts[CANDIDATES] += end - start
     for at in range(start, end):
         entry = postings[at, 1]
@@ -46,6 +51,35 @@ def scan(number, store, blank, data, stamp):
         else:
             blank.uncertain[counts[UNCERTAIN]] = entry
             counts[UNCERTAIN] += 1
+
+
+@lean
+def scan_matrix(number, store, blank, data, stamp):
+    """Verify the postings that a list's matrix leaves; returns how many it knows."""
+    postings, counts = store.postings, blank.counts
+    start, length, head = store.lists[number, START], store.lists[number, LENGTH], store.lists[number, MATRIX]
+    left = prune_event(store, head, length, blank.numbers, blank.places)
+    counts[CANDIDATES] += left
+    for i in range(left):
+        at = start + blank.places[PLACES + i]
+        pc, entry = np.int64(postings[at, 0]), postings[at, 1]
+        if pc >= 0 and not store.words[pc] & JUMPS:
+            pc = pass_ranges(store, pc, blank.numbers)
+            if pc == FAILED:
+                continue
+        if entry < 0:
+            entry = ~entry
+            if blank.stamps[entry] == stamp:
+                continue
+            blank.stamps[entry] = stamp
+        result = verify_called(store, pc, blank, data) if pc >= 0 else HOLDS
+        if result == HOLDS:
+            blank.found[counts[FOUND]] = entry
+            counts[FOUND] += 1
+        elif result != FAILS:
+            blank.uncertain[counts[UNCERTAIN]] = entry
+            counts[UNCERTAIN] += 1
+    return places_known(store, head, length)
 
 
 @lean

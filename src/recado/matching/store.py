@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.matching import access, upkeep
+from recado.matching import access, matrix, upkeep
 from recado.matching.dictionary import Dictionary
 from recado.matching.instructions import ACCESS, EQ, IN, JUMPS, LAST, NE, instruction_words
 from recado.matching.layout import StoreArrays
 from recado.matching.postings import (
     CAPACITY,
+    CELL,
     GRID,
     GRID_BOUNDS,
+    LENGTH,
     LIST_COLUMNS,
     LISTS_TOP,
+    MATRIX,
     POSTINGS_TOP,
     TABLE_USED,
     drop_list,
@@ -33,6 +36,8 @@ from recado.matching.postings import (
 from recado.matching.program import Program
 
 LONG_LIST = 256
+WEAK_SPLIT = 4
+"""A list that is split should lead an event to less than every so many-th of its entries."""
 
 Array = NDArray[Any]
 
@@ -54,7 +59,7 @@ class Store(StoreArrays):
 
     arrays = (
         "words", "starts", "lists", "postings", "heads", "table", "state", "grids", "bounds", "attributes",
-        "by_constant", "hits",
+        "by_constant", "hits", "matrices",
     )  # fmt: skip
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -88,12 +93,15 @@ class Store(StoreArrays):
         self.table = np.zeros((64, 2), np.int64)
         self.state = np.zeros(4, np.int64)
         self.state[LISTS_TOP] = 1  # list 0 is ALWAYS
+        self.matrices = np.zeros(matrix.FIRST, np.int64)
 
     def views(self) -> None:
         """The words seen as other types; to be renewed whenever the words move."""
         self.floats = self.words.view(np.float64)
         self.ints = self.words.view(np.int32)
         self.bytes_ = self.words.view(np.uint8)
+        self.matrix_floats = self.matrices.view(np.float64)
+        self.places = int(self.matrices[matrix.WORK])
 
     @property
     def capacity(self) -> int:
@@ -260,9 +268,11 @@ class Store(StoreArrays):
         self._link(0, self._entries_top, rechoose=True)
         votes = np.zeros((len(self.lists), 2), np.int32)
         upkeep.vote(self.handle, self._entries_top, LONG_LIST, votes)
-        if votes[:, 1].any():
-            self._split(votes)
+        self._keep_whole()
+        if (self.lists[: self.state[LISTS_TOP], GRID] >= 0).any():
+            self._split()
         self._pack()
+        self._make_matrices()
         self.optimized_at = self.entries
         self._changes = 0
 
@@ -275,6 +285,39 @@ class Store(StoreArrays):
         self._free_words = {}
         self.views()
 
+    def _keep_whole(self) -> None:
+        """Do not split the lists whose cells would still lead an event to many entries, if a matrix leaves few."""
+        visited = self.lists[:, LENGTH].astype(np.float64)
+        upkeep.count_visited(self.handle, self._entries_top, visited)
+        weak = (self.lists[:, GRID] >= 0) & (visited * WEAK_SPLIT > self.lists[:, LENGTH])
+        plans = matrix.plan(self, np.where(weak, self._reach(), 0.0))
+        self.lists[[number for number, plan in plans.items() if plan.leaves_few], GRID] = -1
+
+    def _make_matrices(self) -> None:
+        """A matrix for each list that is worth one."""
+        plans = matrix.plan(self, self._reach())
+        self.matrices, heads = matrix.lay_out(list(plans.values()))
+        self.views()
+        self.lists[list(plans), MATRIX] = heads
+        for number in plans:
+            matrix.fill(self.handle, number)
+
+    def _reach(self) -> Array:
+        """How likely an event comes to each list; 0 for those that all events or texts lead to, which get no matrix."""
+        reach = np.zeros(len(self.lists))
+        attributes, constants = np.flatnonzero(self.attributes[:, access.PRESENCE]), np.flatnonzero(self.by_constant)
+        present, equal = np.ones(len(attributes)), np.full(len(constants), 0.01)
+        if self.events >= access.FEW_EVENTS:
+            present = self.attributes[attributes, access.PRESENT] / self.events
+            equal = self.hits[constants] / self.events
+        reach[self.attributes[attributes, access.PRESENCE]] = present
+        reach[self.by_constant[constants]] = equal
+        cells = self.table[self.table[:, 0] >= CELL]
+        parents, levels = (cells[:, 0] ^ CELL) >> 24, (cells[:, 0] >> 16) & 0xFF
+        ranks = self.grids[self.lists[parents, GRID], 1] + 1
+        reach[cells[:, 1]] = reach[parents] * np.minimum(1.0, (1 << levels) / ranks)
+        return reach
+
     def trim(self) -> None:
         """Give back the room that arrays keep for growth."""
         self.words = self.words[: self.words_top + 64].copy()
@@ -283,7 +326,7 @@ class Store(StoreArrays):
         self.postings = self.postings[: int(self.state[POSTINGS_TOP]) + 1].copy()
         self.views()
 
-    def _split(self, votes: Array) -> None:
+    def _split(self) -> None:
         """Link again with the grids that were voted for, list by list as they were found."""
         grid_of_constant = np.where(self.by_constant > 0, self.lists[self.by_constant, GRID], -1)
         presence = self.attributes[:, access.PRESENCE]
@@ -302,7 +345,7 @@ class Store(StoreArrays):
         top = int(self.state[LISTS_TOP])
         made = np.arange(top, top + len(chosen))
         self.state[LISTS_TOP] += len(chosen)
-        self.lists[made] = (0, 0, 0, -1, 0)
+        self.lists[made] = 0
         self.lists[made, GRID] = grids[chosen]
         numbers[chosen] = made
 

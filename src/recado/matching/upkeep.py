@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.access import PRESENCE, begin
+from recado.matching.access import PRESENCE, begin, cells_of, level_of, range_on
 from recado.matching.instructions import (
     ACCESS,
     ATTRIBUTE_MASK,
@@ -44,6 +44,28 @@ def vote(store_handle, entries, least, votes):
     for number in range(1, lists.shape[0]):
         if votes[number, 1] > 0:
             lists[number, GRID] = votes[number, 0]
+
+
+@lean_jit
+def count_visited(store_handle, entries, visited):
+    """How many entries of each list an event would be led to if the list was split by its grid.
+
+    ``visited`` holds the lengths of the lists; what would hang in cells that an event does not come to is taken away.
+    """
+    store = open_store(store_handle)
+    words, lists = store.words, store.lists
+    for entry in range(entries):
+        pc = store.starts[entry]
+        if pc < 0 or words[pc] & JUMPS or not words[pc] & ACCESS:
+            continue
+        number = _own_list(store, pc)
+        grid = lists[number, GRID]
+        where = range_on(words, pc, grid) if number and grid >= 0 else np.int64(-1)
+        if where >= 0:
+            low, high = cells_of(store, where, grid)
+            level = level_of(low, high)
+            share = (((high >> level) - (low >> level) + 1) << level) / (store.grids[grid, 1] + 1.0)
+            visited[number] -= 1.0 - share if share < 1.0 else 0.0
 
 
 @lean

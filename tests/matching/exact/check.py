@@ -12,7 +12,7 @@ from matching.exact.shrink import Shrinker, as_test
 from matching.exact.vectors import Truths, Vectors
 from matching.exact.ways import TYPED, WAYS, Way
 from recado.filters import expression
-from recado.matching import store
+from recado.matching import matrix, store
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.subscription import Subscription
@@ -22,12 +22,16 @@ SMALL = 2
 
 @contextmanager
 def long_lists(size: int) -> Iterator[None]:
-    """Lists of so many entries count as long, and are split: what needs thousands of filters needs only a few."""
-    before, store.LONG_LIST = store.LONG_LIST, size
+    """Lists of so many entries count as long, are split, get a matrix: what needs thousands of filters needs a few."""
+    sizes = {"LEAST": size, "COLUMN_GAIN": 1 << 40, "MOST_LEFT": 1, "FEW_LEFT": 2, "KILOBYTE": 1 << 40}
+    before = store.LONG_LIST, {name: getattr(matrix, name) for name in sizes}
+    store.LONG_LIST = size
+    vars(matrix).update(sizes)
     try:
         yield
     finally:
-        store.LONG_LIST = before
+        store.LONG_LIST = before[0]
+        vars(matrix).update(before[1])
 
 
 def expected(subscriptions: Sequence[Subscription], events: Sequence[Event]) -> Truths:

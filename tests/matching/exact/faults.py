@@ -571,6 +571,34 @@ def _(planter: Planter) -> None:
     planter.function("matching.registry:Registry._move_block", move)
 
 
+# -- matrices
+
+
+simple("a posting moves without its bits", "matching.matrix:move_bits", lambda real, *arguments: None)
+simple(
+    "a free place keeps the bits of what was there",
+    "matching.matrix:write_bits",
+    lambda real, store, head, place, pc, value: None if value else real(store, head, place, pc, value),
+)
+simple(
+    "an event takes the row of the next bin",
+    "matching.matrix:row_of",
+    lambda real, floats, edges, count, bits, size, value: real(floats, edges, count, bits, size, value) + size,
+)
+simple(
+    "a matrix forgets the last posting of its list",
+    "matching.matrix:join_rows",
+    lambda real, store, head, length, *rest: real(store, head, length - 1, *rest),
+)
+simple(
+    "all events of a batch take the rows of the first",
+    "matching.matrix:join_rows",
+    lambda real, store, head, length, which, places: real(store, head, length, 0, places),
+)
+simple("what a matrix leaves of a batch is not verified", "matching.matrix:pass_ranges_at", lambda real, *rest: -1)
+simple("what a matrix leaves is not verified", "matching.matrix:pass_ranges", lambda real, *rest: -1)
+
+
 # -- snapshots
 
 
