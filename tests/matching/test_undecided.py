@@ -11,7 +11,8 @@ from recado.filters.deciding import Work
 from recado.filters.expression import parse
 from recado.matching import undecided as undecided_module
 from recado.matching.naive import NaiveMatcher
-from recado.matching.undecided import is_narrow, sift_event, sift_events
+from recado.matching.undecided import is_narrow, sift_event, sift_events, sift_texts
+from recado.model.codec import write_flat
 from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription
@@ -55,6 +56,16 @@ def test_many_events_at_once(several: list[Filter], some: list[Event]):
     assert [group.event for group in sifted.undecided] == sorted(group.event for group in sifted.undecided)
     for number, event in enumerate(some):
         undecided = [group for group in sifted.undecided if group.event == 10 * number]
+        assert matched(sifted.found[number], undecided) == naive.match(event)
+
+
+@given(st.lists(filters(sql=True), max_size=12), st.lists(events(), min_size=1, max_size=6))
+def test_many_events_by_their_texts(several: list[Filter], some: list[Event]):
+    """Those that the kernel does not read, arrays for instance, come as events."""
+    index, naive = engines(several)
+    sifted = sift_texts(index, [write_flat(event) for event in some], some, range(len(some)))
+    for number, event in enumerate(some):
+        undecided = [group for group in sifted.undecided if group.event == number]
         assert matched(sifted.found[number], undecided) == naive.match(event)
 
 

@@ -107,11 +107,11 @@ async def test_an_event_that_waits_ends_the_work_of_others(tmp_path, monkeypatch
     serial = str(engine.desk.users["ana"].standings["s"].serial)
     sifting = engine.matcher.sifting
 
-    def undecided(events):
+    def undecided(events, texts):
         if events[0].type == "Large":
             yield
             return Sifted([[]], [Undecided(0, [[serial]], [None], endless)])
-        return (yield from sifting(events))
+        return (yield from sifting(events, texts))
 
     monkeypatch.setattr(engine.matcher, "sifting", undecided)
     await engine.publish(BEN, [event(1, type="Large")])

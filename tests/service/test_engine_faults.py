@@ -34,10 +34,10 @@ async def test_an_event_that_cannot_be_matched_stops_no_other(tmp_path, monkeypa
     engine = await subscribed(tmp_path)
     sifting = engine.matcher.sifting
 
-    def broken(events):
+    def broken(events, texts):
         if any(event.id == "1" for event in events):
             raise RuntimeError("broken")
-        return sifting(events)
+        return sifting(events, texts)
 
     monkeypatch.setattr(engine.matcher, "sifting", broken)
     await engine.publish(BEN, [event(number) for number in range(3)])

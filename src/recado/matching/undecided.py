@@ -1,9 +1,9 @@
 """Matching that can be cut: what the kernels decide at once, and what they leave to the plain evaluator as work to do.
 
 ``Index.match`` decides everything before it returns, however long that takes. A service has others to serve meanwhile:
-it asks for what the kernels find (``sift_event``, ``sift_events``), and gets the filters that they could not decide as
-``Undecided``, each with its evaluation in steps (``recado.filters.deciding``). The found and those of the undecided
-that turn out true are exactly what ``match`` gives.
+it asks for what the kernels find (``sift_event``, ``sift_events``, ``sift_texts``), and gets the filters that they
+could not decide as ``Undecided``, each with its evaluation in steps (``recado.filters.deciding``). The found and those
+of the undecided that turn out true are exactly what ``match`` gives.
 
 An event is matched one view at a time, and subscriptions may come and go in between: results are ids, never numbers of
 entries, which pass to others.
@@ -23,10 +23,12 @@ from recado.filters.deciding import Steps, Work, deciding
 from recado.filters.evaluate import View, names_of
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
+from recado.model.limits import LIMITS
 
 if TYPE_CHECKING:
     from recado.matching.encode import Columns
     from recado.matching.index import Index
+    from recado.matching.scanner import Scanned
 
 Array = NDArray[Any]
 TAKEN_IN = 8_192
@@ -68,6 +70,10 @@ def evaluation(event: Event) -> Evaluation:
         return partial(_evaluating, event)
     view = next(expansions(event))
     return lambda filter, work: deciding(filter, (view,), work)
+
+
+def _evaluation_of(events: Sequence[Event], at: int) -> Evaluation:
+    return evaluation(events[at])
 
 
 def _evaluating(event: Event, filter: Filter, work: Work) -> Steps:
@@ -165,12 +171,41 @@ def sift_events(index: Index, events: Sequence[Event], numbers: Sequence[int]) -
 
     with index.lock:
         views, owners = flat_list(list(expansions(event, index.dictionary.names)) for event in events)
-        steps = [evaluation(event) for event in events]
-        return sift_columns(index, index.encoder.from_views(views), owners, numbers, steps)
+        columns = index.encoder.from_views(views)
+        return sift_columns(index, columns, owners, numbers, partial(_evaluation_of, events))
+
+
+def sift_texts(index: Index, texts: Sequence[bytes], events: Sequence[Event], numbers: Sequence[int]) -> Sifted:
+    """The same from the texts of the events, most of which become columns in machine code; the rest as events."""
+    from recado.matching.json_texts import joined  # noqa: PLC0415
+
+    every = joined(texts)
+    found: list[list[str]] = [[] for _ in texts]
+    undecided: list[Undecided] = []
+    first = 0
+    with index.lock:
+        while first < every.size:
+            scanned = index.scan(every.part(first, every.size), LIMITS, needs_id=True)
+            part = slice(first, first + scanned.seen)
+            sifted = sift_columns(index, scanned, scanned.owners, numbers[part], partial(_evaluation_of, events[part]))
+            found[part] = sifted.found
+            undecided += sifted.undecided
+            left = [first + at for at in scanned.left.tolist()]
+            if left:
+                also = sift_events(index, [events[at] for at in left], [numbers[at] for at in left])
+                undecided += also.undecided
+                for at, ids in zip(left, also.found, strict=True):
+                    found[at] = ids
+            first += scanned.seen
+    return Sifted(found, undecided)
 
 
 def sift_columns(
-    index: Index, columns: Columns, owners: Array, numbers: Sequence[int], steps: Sequence[Evaluation]
+    index: Index,
+    columns: Columns | Scanned,
+    owners: Array,
+    numbers: Sequence[int],
+    steps: Callable[[int], Evaluation],
 ) -> Sifted:
     """The same for columns of views; ``owners`` says which of the events each view belongs to."""
     from recado.matching.columns import UNCERTAIN  # noqa: PLC0415
@@ -199,7 +234,7 @@ def sift_columns(
         if end > start:
             some = [known[entry] for entry in entries_doubted[start:end].tolist()]
             undecided.append(
-                Undecided(numbers[event], [one[0] for one in some], [one[1] for one in some], steps[event])
+                Undecided(numbers[event], [one[0] for one in some], [one[1] for one in some], steps(event))
             )
     return Sifted(ids, undecided)
 

@@ -33,7 +33,16 @@ from recado.filters.cost import check_filter
 from recado.filters.deciding import Steps, Work, deciding
 from recado.filters.evaluate import names_of
 from recado.matching.staged import StagedIndex
-from recado.matching.undecided import Sifted, Sifting, Undecided, evaluation, is_narrow, sift_event, sift_events
+from recado.matching.undecided import (
+    Sifted,
+    Sifting,
+    Undecided,
+    evaluation,
+    is_narrow,
+    sift_event,
+    sift_events,
+    sift_texts,
+)
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription, check_id
@@ -282,8 +291,10 @@ class SemanticMatcher:
                     ids += self._matched_by_hand(event)
         return found
 
-    def sifting(self, events: Sequence[Event]) -> Generator[None, None, Sifted]:
+    def sifting(self, events: Sequence[Event], texts: Sequence[bytes] | None = None) -> Generator[None, None, Sifted]:
         """Match in steps that each take a short while, and leave what takes long as work to do.
+
+        ``texts`` are those of the events, flat JSON, if they are at hand: from them many events are matched sooner.
 
         Subscriptions may come and go between two steps. The found, and those of the undecided that turn out true, are
         what ``match_many`` gives; an id may be among both.
@@ -297,7 +308,12 @@ class SemanticMatcher:
             some = [events[number] for number in together]
             plain = self.exact.filters()
             if plain is None:
-                _gather(sift_events(self.exact.compiled, some, together), together, found, undecided)
+                index = self.exact.compiled
+                if texts is None:
+                    sifted = sift_events(index, some, together)
+                else:
+                    sifted = sift_texts(index, [texts[number] for number in together], some, together)
+                _gather(sifted, together, found, undecided)
             else:
                 undecided += [_undecided(event, number, plain) for event, number in zip(some, together, strict=True)]
             yield

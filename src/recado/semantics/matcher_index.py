@@ -221,7 +221,7 @@ class AliasIndex(Index):
         with self.lock:
             owners = np.repeat(np.arange(len(views), dtype=np.int32), [len(some) for some in views])
             columns = self._columns(list(chain.from_iterable(views)))
-            return sift_columns(self, columns, owners, numbers, [_evaluation(some) for some in views])
+            return sift_columns(self, columns, owners, numbers, lambda at: _evaluation(views[at]))
 
     def match_many(self, views: Sequence[Shown], owners: Sequence[int], events: int) -> list[list[str]]:
         """For each of so many events the ids that match one of its views; ``owners`` says whose each view is."""

@@ -181,7 +181,7 @@ class Dispatcher:
         """
         self._turn, faults = self._timer(), self.faults
         self._publisher = publisher
-        sifted = await self._sifted(first, events, publisher)
+        sifted = await self._sifted(first, events, texts, publisher)
         undecided = {number: list(some) for number, some in groupby(sifted.undecided, attrgetter("event"))}
         known = not self.catching_up and self.faults == faults  # what could not be matched was told of
         if known and self._canary.compare(self.matcher, first, events, sifted.found, partial(_ids_in, undecided)):
@@ -230,17 +230,19 @@ class Dispatcher:
         if self._publisher is not None:
             self.verifier.charge(self._publisher, took)
 
-    async def _sifted(self, first: int, events: Sequence[Event], publisher: str | None) -> Sifted:
+    async def _sifted(
+        self, first: int, events: Sequence[Event], texts: Sequence[bytes], publisher: str | None
+    ) -> Sifted:
         """What the kernels find, in as many turns as it takes."""
         try:
-            return await self._sift(events, publisher)
+            return await self._sift(events, texts, publisher)
         except Exception:  # noqa: BLE001  # one event's fault must not become everybody's
             _log.exception("matching failed; the events are matched one by one")
         found: list[list[str]] = []
         undecided: list[Undecided] = []
         for number, event in enumerate(events):
             try:
-                sifted = await self._sift([event])
+                sifted = await self._sift([event], None)
                 found += sifted.found
                 undecided += [one._replace(event=number) for one in sifted.undecided]
             except Exception:  # noqa: BLE001  # see above
@@ -249,8 +251,10 @@ class Dispatcher:
                 found.append([])
         return Sifted(found, undecided)
 
-    async def _sift(self, events: Sequence[Event], publisher: str | None = None) -> Sifted:
-        sifting = self.matcher.sifting(events)
+    async def _sift(
+        self, events: Sequence[Event], texts: Sequence[bytes] | None, publisher: str | None = None
+    ) -> Sifted:
+        sifting = self.matcher.sifting(events, texts)
         took = longest = 0.0
         while True:
             begun = self._timer()

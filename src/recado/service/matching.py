@@ -69,8 +69,11 @@ class Matcher(Protocol):
         """The same for each of many events."""
         ...
 
-    def sifting(self, events: Sequence[Event]) -> Generator[None, None, Sifted]:
-        """The same in steps that each take a short while, with what takes long left as work to do."""
+    def sifting(self, events: Sequence[Event], texts: Sequence[bytes] | None = None) -> Generator[None, None, Sifted]:
+        """The same in steps that each take a short while, with what takes long left as work to do.
+
+        ``texts`` are those of the events, if they are at hand.
+        """
         ...
 
     def prepared(self, events: Sequence[Event]) -> bool:

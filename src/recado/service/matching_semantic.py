@@ -70,11 +70,13 @@ class ServiceMatcher(PreparedMatcher):
         """Load the kernels and put the exact subscriptions into the index, in whichever thread."""
         from recado.matching.batch import match_events  # noqa: PLC0415  # they load numba
         from recado.matching.index import Index  # noqa: PLC0415
+        from recado.matching.undecided import sift_texts  # noqa: PLC0415
 
         scratch = Index()
         scratch.add(Subscription("1", Compare("x", "==", 1)))
         scratch.match(_EVENT)
         match_events(scratch, [_EVENT] * BATCH_FROM).ids(scratch)
+        sift_texts(scratch, [write_flat(_EVENT)] * BATCH_FROM, [_EVENT] * BATCH_FROM, range(BATCH_FROM))
         scratch.remove("1")
         self.exact.compile()
 
