@@ -220,7 +220,14 @@ class Index:
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""
         with self.lock:
-            return sorted(self.registry.ids_of(self.match_entries(event)))
+            if tuple in map(type, event.attributes.values()):
+                found = self.match_entries(event)
+            else:
+                found = self._match_view(only_view(event))
+                self.count(1, len(found))
+            ids = self.registry.ids_of(found)
+            ids.sort()
+            return ids
 
     def match_slots(self, event: Event) -> Array:
         """The slots of the matching subscriptions, in no order; ``id_of`` names them."""
@@ -231,13 +238,14 @@ class Index:
         """The numbers of the matching entries, in no order."""
         if tuple in map(type, event.attributes.values()):
             views = list(expansions(event, self.dictionary.names))
-            found = np.unique(np.concatenate([self._match_view(view) for view in views]))
+            found = np.unique(np.concatenate([self._match_view(view).copy() for view in views]))
         else:
-            found = self._match_view(only_view(event))
+            found = self._match_view(only_view(event)).copy()
         self.count(1, len(found))
         return found
 
     def _match_view(self, view: Mapping[str, Value]) -> Array:
+        """The entries that match a view; they stay there until the next one comes."""
         found, uncertain = self.run_view(view)
         if len(uncertain):
             sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
@@ -245,17 +253,21 @@ class Index:
         return found
 
     def run_view(self, view: Mapping[str, Value]) -> tuple[Array, Array]:
-        """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide."""
+        """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide.
+
+        Both lie where the kernel has put them, and where it puts those of the next view.
+        """
         rows, texts, data = self.encode(view)
         store, blank = self.store, self._blank
-        store.link_all()
+        if store.pending:
+            store.link_all()
         blank.fit(len(store.attributes), store.capacity, len(store.lists), store.places)
         store.events += 1
         blank.stamp += 1
         match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
         matched, uncertain, candidates = blank.counts.tolist()
         self._candidates += candidates
-        return blank.found[:matched].copy(), blank.uncertain[:uncertain].copy()
+        return blank.found[:matched], blank.uncertain[:uncertain]
 
     def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
         """A single-valued view as the kernel reads it: rows (attribute, code, down, up), texts, bytes."""
