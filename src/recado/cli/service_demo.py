@@ -95,7 +95,7 @@ async def _run(out: Path, quotes: int) -> Outcome:
     sip = {"registrar": "embedded", "port": 0, "rudp_port": 0}
     config = make_config({"data": str(out), "http": {"port": 0}, "sip": sip, "logging": {"level": "warning"}})
     async with Server.start(config) as server:
-        await server.engine.when_loaded()  # the first start on a machine compiles the kernels, which may take a minute
+        await server.engine.when_loaded()
         async with connect(_web(server, "bruno")) as bruno_client:
             dear = await bruno_client.subscribe(BRUNO, semantic=True, id="dear").ready()
             reading = asyncio.create_task(_read(dear, bruno))
@@ -117,6 +117,8 @@ async def _publish(server: Server, events: list[dict[str, Any]], ana: Received) 
             seconds += await _timed(exchange, thirds[0])
             await asyncio.wait_for(reading, _PATIENCE)
         seconds += await _timed(exchange, thirds[1])  # she is away
+        while server.engine.dispatcher.backlog:  # it all goes to her mailbox before she is back
+            await asyncio.sleep(0.01)
         async with connect(_phone(server, "127.0.0.3"), device="phone") as phone:
             reading = asyncio.create_task(_read(phone.follow("cheap"), ana))
             seconds += await _timed(exchange, thirds[2])
