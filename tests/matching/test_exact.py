@@ -15,7 +15,7 @@ import pytest
 from matching.exact.check import SMALL, check, compare, expected, long_lists, smallest
 from matching.exact.generator import compiled_filter, events, some_filter, subscriptions
 from matching.exact.ways import TYPED, WAYS, together
-from recado.matching.postings import GRID, LISTS_TOP
+from recado.matching.postings import GRID, LISTS_TOP, MATRIX
 from recado.model.filter import Filter
 
 SUBSCRIPTIONS, EVENTS = 6_000, 500
@@ -52,10 +52,11 @@ def typed() -> Data:
 
 
 def test_the_data_reach_what_only_size_reaches(mixed):
-    """Lists that are split, constants that many filters share, a good share of matches."""
+    """Lists that are split or have a matrix, constants that many filters share, a good share of matches."""
     index = together(mixed.subscriptions)
     lists = index.store.lists[: index.store.state[LISTS_TOP]]
-    assert np.count_nonzero(lists[:, GRID] >= 0) >= 3
+    assert np.count_nonzero(lists[:, GRID] >= 0) >= 2
+    assert np.count_nonzero(lists[:, MATRIX]) >= 1
     assert max(index.dictionary.references) > 200
     assert len(index.opaque) > 100
     assert 0.05 < mixed.right.mean() < 0.5
