@@ -53,6 +53,7 @@ Known = Remembered[tuple[int, str], tuple[Filter, tuple[int, int], int]]
 by then. A digest names a filter only as long as none goes: after that its constants may have other values."""
 _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
+_NO_ENTRIES: Array = np.zeros(0, np.int32)
 
 
 class Index:
@@ -220,12 +221,7 @@ class Index:
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""
         with self.lock:
-            if tuple in map(type, event.attributes.values()):
-                found = self.match_entries(event)
-            else:
-                found = self._match_view(only_view(event))
-                self.count(1, len(found))
-            ids = self.registry.ids_of(found)
+            ids = self.registry.ids_of(self.match_entries(event))
             ids.sort()
             return ids
 
@@ -238,14 +234,13 @@ class Index:
         """The numbers of the matching entries, in no order."""
         if tuple in map(type, event.attributes.values()):
             views = list(expansions(event, self.dictionary.names))
-            found = np.unique(np.concatenate([self._match_view(view).copy() for view in views]))
+            found = np.unique(np.concatenate([self._match_view(view) for view in views]))
         else:
-            found = self._match_view(only_view(event)).copy()
+            found = self._match_view(only_view(event))
         self.count(1, len(found))
         return found
 
     def _match_view(self, view: Mapping[str, Value]) -> Array:
-        """The entries that match a view; they stay there until the next one comes."""
         found, uncertain = self.run_view(view)
         if len(uncertain):
             sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
@@ -253,10 +248,7 @@ class Index:
         return found
 
     def run_view(self, view: Mapping[str, Value]) -> tuple[Array, Array]:
-        """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide.
-
-        Both lie where the kernel has put them, and where it puts those of the next view.
-        """
+        """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide."""
         rows, texts, data = self.encode(view)
         store, blank = self.store, self._blank
         if store.pending:
@@ -267,7 +259,7 @@ class Index:
         match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
         matched, uncertain, candidates = blank.counts.tolist()
         self._candidates += candidates
-        return blank.found[:matched], blank.uncertain[:uncertain]
+        return blank.found[:matched].copy(), blank.uncertain[:uncertain].copy() if uncertain else _NO_ENTRIES
 
     def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
         """A single-valued view as the kernel reads it: rows (attribute, code, down, up), texts, bytes."""

@@ -28,7 +28,7 @@ from matching.exact.ways import TYPED, WAYS
 
 Wrong = Callable[..., Any]
 FAULTS: dict[str, Callable[[Planter], None]] = {}
-SEEDS = range(2)
+SEEDS = range(3)
 PATIENCE_SECONDS = 120.0
 """Of processor time; a fault may well make a loop endless, which counts as found."""
 

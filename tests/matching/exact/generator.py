@@ -230,9 +230,10 @@ def family(rng: random.Random) -> Filter:
     shape = rng.randrange(14)
     flag = Compare("flag", "==", True)
     if shape == 0:
-        return And((flag, Between("m0", n, n + rng.randrange(300))))
+        return And((flag, Between("m0", n, n + rng.randrange(300)), Between("m2", n % 600, n % 600 + 400)))
     if shape == 1:
-        return And((flag, Compare("m1", ">", n), Not(Compare("code", "==", rng.choice(CODES)))))
+        narrow = Between("m2", n % 700, n % 700 + 200)
+        return And((flag, Compare("m0", ">", n), narrow, Not(Compare("code", "==", rng.choice(CODES)))))
     if shape == 2:
         return And((Compare("type", "==", "quote"), Between("m0", n, n + 400), Between("m1", n - 200, n + 200)))
     if shape == 3:
@@ -286,6 +287,13 @@ ODDITIES: list[Filter] = [
     Text("city", "like", "??"),
     Or((Text("city", "like", "?本*"), Compare("level", "<", 3))),
     *(Compare("level", "==", level) for level in range(8)),
+    *(Compare("tags", "==", tag) for tag in ("", "a", "ab", "zz")),
+    Compare("levels", ">", 0),
+    *(Regex("city", pattern) for pattern in ("S.*", "P.*", ".*o")),
+    *(  # where events meet again that went different ways
+        And((Or((Compare("m0", ">", n), Compare("level", "<", n // 4))), Or((Compare("count", "<", 3), Exists(name)))))
+        for n, name in ((300, "ratio"), (600, "when"), (900, "code"))
+    ),
 ]
 """What random filters ask too rarely: in trees, so that no list decides it. Every set has them."""
 
