@@ -50,7 +50,7 @@ class View:
     def __init__(self, dictionary: Dictionary, view: Mapping[str, Value]) -> None:
         count = max(len(dictionary.codes), 1)
         self.blank = Blank()
-        self.blank.fit(count, 0, 0)
+        self.blank.fit(count, 0, 0, 0)
         codes, numbers, texts = self.blank.codes, self.blank.numbers, self.blank.texts
         data = b""
         for name, number in dictionary.names.items():
