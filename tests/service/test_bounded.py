@@ -11,7 +11,7 @@ import pytest
 from recado.bench.service.attack import FILTERS, large_event
 from recado.filters.deciding import STEPS
 from recado.matching.undecided import Sifted, Undecided
-from recado.service import dispatch, verification
+from recado.service import dispatch, engine_core, verification
 from recado.service.engine import Engine
 from recado.service.permissions import Busy, Principal
 from service.engine_kit import ANA, BEN, ROOT, Clock, attached, config, die, event, opened, positions, settled, story
@@ -60,6 +60,26 @@ async def test_whoever_is_over_the_budget_is_refused_and_told(tmp_path, monkeypa
     listed = {held.id: held.members() for held in engine.subscriptions(ANA)}
     assert sum("unmatched" in members for members in listed.values()) == len(told)
     assert caplog.text.count("the filters of user 'ana' take more than their share of matching time") == 1
+    await engine.close()
+
+
+@story
+async def test_nobody_is_refused_while_there_are_no_kernels(tmp_path, monkeypatch):
+    """Every filter is evaluated then, ordinary ones too; what waits comes later, and comes."""
+
+    async def never(matcher):
+        pass
+
+    monkeypatch.setattr(engine_core, "take_kernels", never)
+    monkeypatch.setattr(verification, "PATIENCE_SECONDS", 0.0)
+    engine = await opened(tmp_path, compiled=False, matching=STRICT)
+    await costly(engine)
+    await engine.publish(BEN, [large(number) for number in range(3)])
+    await settled(engine)
+    assert not engine.matcher.is_compiled
+    assert "ana" in engine.dispatcher.verifier.over()
+    assert len(await positions(engine)) == 60
+    assert engine.metrics.by["dropped"]["budget"] == 0
     await engine.close()
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recado.cli.output import console
+from recado.kernels import prepare
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,6 +73,10 @@ def run_service(out: Path, quotes: int = QUOTES) -> Outcome:
     shutil.rmtree(out, ignore_errors=True)
     screen = console()
     screen.print("An event service, and a subscriber who goes away", style="bold")
+    with screen.status("compiling the kernels of the index, once for this machine") as status:
+        prepare(
+            lambda seconds: status.update(f"compiling the kernels of the index, once for this machine: {seconds:.0f} s")
+        )
     with screen.status("a service starts, quotes are published, Ana moves"):
         outcome = asyncio.run(_run(out, quotes))
     screen.print("Ana listens on 127.0.0.2, is switched off, and comes back on 127.0.0.3.")

@@ -314,10 +314,13 @@ class Dispatcher:
         return None if standing is None else standing.user.name
 
     def _waiting(self) -> float:
-        """For how many seconds events have waited behind the one in hand; less than 0 if nobody else could want them.
+        """For how many seconds events have waited behind the one in hand; less than 0 if nobody is to be refused.
 
-        Any thread may ask.
+        That is so if nobody else could want the events, and while there are no kernels yet: every filter is evaluated
+        then, and whoever has it is not to pay for that. Any thread may ask.
         """
+        if not self.matcher.is_compiled:
+            return -1.0
         if self.hurried:
             return PATIENCE_SECONDS
         if self._sole:

@@ -88,7 +88,7 @@ def _each(undecided: Iterable[Undecided]) -> Iterator[tuple[list[str], Any, Call
 
 class Verifier:
     """``owner`` names the user of a subscription, None if it is gone; ``waiting`` tells how long events have waited,
-    in seconds, or that nobody else could want them, by a number below 0.
+    in seconds, or that nobody is to be refused, by a number below 0.
     """
 
     def __init__(
