@@ -172,6 +172,7 @@ def status_of(engine: EngineCore) -> dict[str, Any]:
     return {
         "ready": engine.ready,
         "loaded": engine.loaded,
+        "kernels": engine.loaded and engine.matcher.is_compiled,
         "first": engine.log.first,
         "end": engine.dispatcher.end,
         "dispatched": engine.dispatcher.position,

@@ -87,9 +87,9 @@ async def _attack(at: Running, kind: str, plan: Plan) -> Attack:
 
 
 async def _loaded(port: int) -> None:
-    """Wait until the service has loaded, which takes longer where its machine code has to be compiled first."""
+    """Wait until the service has loaded and has its machine code, as one that has been running for a while."""
     async with httpx.AsyncClient(timeout=WORST_SECONDS, trust_env=False) as http:
-        while not (await http.get(f"http://127.0.0.1:{port}/v1/status", headers=WHO)).json()["loaded"]:
+        while not (await http.get(f"http://127.0.0.1:{port}/v1/status", headers=WHO)).json()["kernels"]:
             await asyncio.sleep(PACE_SECONDS)
 
 
