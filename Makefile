@@ -5,9 +5,12 @@
 
 VENV         ?= .venv
 COVERAGE     ?= 90
+SUBJECT      ?= matching
 BENCH        ?= --quick
+EXPERIMENTS  ?= mobility semantics trees
+EXPERIMENT   ?= --quick
 FUZZ_SECONDS ?= 20
-BESIDE       := tests/pipeline tests/bench tests/experiments tests/cli/test_pipeline.py tests/sim/runs/test_spark.py
+BESIDE       := tests/pipeline tests/benchmarks tests/experiments tests/cli/test_pipeline.py tests/sim/runs/test_spark.py
 
 PY    := $(VENV)/bin/python
 RUN   := $(VENV)/.ready-run
@@ -17,16 +20,17 @@ PEERS := $(VENV)/.ready-bench
 SETUP := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench lock clean
+.PHONY: help demo test test-all check format bench experiments lock clean
 
 help:
-	@echo "make demo      match a sample, run a service with a subscriber who moves, then Spark on its log"
-	@echo "make test      format check, lint, types, import layers, tests with branch coverage"
-	@echo "make test-all  the same with the long tests, bounds checks in kernels, and fuzzing (hours)"
-	@echo "make format    format the code and fix what can be fixed"
-	@echo "make bench     run the matching benchmark (BENCH='' for the full one, 'BENCH=--json' for data)"
-	@echo "make lock      choose the newest versions again and pin them in constraints.txt"
-	@echo "make clean     remove .venv and everything that was generated"
+	@echo "make demo         match a sample, run a service with a subscriber who moves, then Spark on its log"
+	@echo "make test         format check, lint, types, import layers, tests with branch coverage"
+	@echo "make test-all     the same with the long tests, bounds checks in kernels, and fuzzing (hours)"
+	@echo "make format       format the code and fix what can be fixed"
+	@echo "make bench        measure matching (SUBJECT=service for another subject, BENCH='' for a full run, 'BENCH=--json' for data)"
+	@echo "make experiments  repeat the documents' experiments (EXPERIMENT='' for full runs, EXPERIMENTS=trees for one)"
+	@echo "make lock         choose the newest versions again and pin them in constraints.txt"
+	@echo "make clean        remove .venv and everything that was generated"
 
 demo: $(RUN)
 	@$(VENV)/bin/recado demo --spark --out build/demo
@@ -56,7 +60,10 @@ format: $(DEV)
 	$(VENV)/bin/ruff check --fix .
 
 bench: $(PEERS)
-	$(VENV)/bin/recado bench matching $(BENCH)
+	$(PY) -m benchmarks $(SUBJECT) $(BENCH)
+
+experiments: $(RUN)
+	@for name in $(EXPERIMENTS); do echo $$name; $(PY) -m experiments run $$name $(EXPERIMENT) || exit 1; done
 
 lock: $(DEV)
 	$(VENV)/bin/uv pip compile --quiet --universal --all-extras --upgrade --no-header --no-annotate \

@@ -1,8 +1,8 @@
 # ruff: noqa: N802, N803, N812  # Spark names these
 """What constraint processing costs, and where its state should lie: five ways to apply a frequency in a stream.
 
-    python benchmarks/constraint_state.py                       # 100,000 subscriptions, 200,000 notifications a batch
-    python benchmarks/constraint_state.py --ways packed --buckets 16 64 256 1024
+    python -m benchmarks.constraint_state                       # 100,000 subscriptions, 200,000 notifications a batch
+    python -m benchmarks.constraint_state --ways packed --buckets 16 64 256 1024
 
 All ways get the same notifications (file source, one micro-batch for each pair of files) and must let the same number
 through. A run before the others and the first micro-batch of each warm up and are not counted. ``free`` sends the same

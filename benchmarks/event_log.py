@@ -1,4 +1,4 @@
-"""How fast the event log appends durably, seals and reads: ``python benchmarks/event_log.py [--folder DIR]``.
+"""How fast the event log appends durably, seals and reads: ``python -m benchmarks.event_log [--folder DIR]``.
 
 Every append returns after its fsync, so the figures are those of the disk under ``--folder``; the first line shows
 what a bare write and fsync costs there. All measurements take turns, each on a log of its own, and the best of

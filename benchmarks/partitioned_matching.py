@@ -1,6 +1,6 @@
 """One index against partitions: memory of a Python worker and events a second, on the same subscriptions and events.
 
-    python benchmarks/partitioned_matching.py --sizes 100000,1000000 --partitions 8
+    python -m benchmarks.partitioned_matching --sizes 100000,1000000 --partitions 8
 
 Subscriptions and events are drawn once and lie in Parquet. Each way gets a Spark application of its own, so that its
 workers hold nothing else: it matches some of the events to open what it needs, then all of them, with the result thrown
@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql.functions import count, lit
 
-from recado.bench.workloads.stock import Stock
-from recado.bench.workloads.wide import Wide
+from benchmarks.workloads.stock import Stock
+from benchmarks.workloads.wide import Wide
 from recado.filters import expression
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned

@@ -1,4 +1,4 @@
-"""Rows in SQLite beside a busy thread, one by one and together: ``python benchmarks/rows_beside_a_thread.py``.
+"""Rows in SQLite beside a busy thread, one by one and together: ``python -m benchmarks.rows_beside_a_thread``.
 
 ``sqlite3`` gives up the interpreter at every step of a statement and has to get it back before the next; so with
 another thread at work, a statement for each row waits once a row. Both sides write the same commits, and seal a log

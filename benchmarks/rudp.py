@@ -1,6 +1,6 @@
 """RUDP on loopback, both sides in one process: messages a second one way, and the time of one there and back.
 
-python benchmarks/rudp.py [seconds]
+python -m benchmarks.rudp [seconds]
 """
 
 import asyncio

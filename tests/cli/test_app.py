@@ -8,7 +8,7 @@ import pytest
 from recado import __version__
 from recado.cli import app as app_module
 
-VERBS = ["demo", "match", "filter", "bench"]
+VERBS = ["demo", "match", "filter", "serve", "sim"]
 
 
 def python(code, *arguments):

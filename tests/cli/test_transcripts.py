@@ -1,6 +1,6 @@
 """Every ``console`` block in the README and the docs that calls ``recado`` is typed in and compared with what it shows.
 
-Left out are measurements: blocks that call ``recado bench`` or another program.
+Left out are measurements: blocks that call ``python -m benchmarks`` or another program.
 
 A block ``ndjson NAME`` is a file that the commands below it may read, and an example that a block ``sh`` calls writes
 such files. Rates differ from run to run, so a number before ``events/s`` stands for any number, and ``…`` for anything;
@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(console|ndjson|sh)[ \t]*(\S*)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-RECADO = re.compile(r"\$ recado (?!bench)")
+RECADO = re.compile(r"\$ recado ")
 EXAMPLE = re.compile(r"^python (examples/\S+\.py) (.*)$", re.MULTILINE)
 RATE = re.compile(r"[\d,]+(?=  ?events/s)")
 

@@ -1,15 +1,14 @@
-"""``recado experiment`` on a terminal."""
+"""``python -m experiments`` on a terminal."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from recado.cli.app import main
-from recado.cli.experiment import _progress, _tell
-from recado.experiments.expected import Value, judge
-from recado.experiments.report.page import Written
-from recado.experiments.run import Progress
+from experiments.cli import _progress, _tell, main
+from experiments.expected import Value, judge
+from experiments.report.page import Written
+from experiments.run import Progress
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def written(measured):
 
 def test_list(terminal, capsys):
     terminal()
-    assert main(["experiment", "list"]) == 0
+    assert main(["list"]) == 0
     assert "trees  Subscription trees" in capsys.readouterr().out
 
 
@@ -59,5 +58,5 @@ def test_progress_of_every_part(terminal, capsys):
 
 
 def test_an_unknown_experiment(capsys):
-    assert main(["experiment", "run", "tree"]) == 2
+    assert main(["run", "tree"]) == 2
     assert "there is no experiment 'tree'; there are: trees" in capsys.readouterr().err

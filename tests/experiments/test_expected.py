@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from recado.experiments.expected import Check, Claim, ExperimentError, Value, condition, judge, read_expected, show
+from experiments.expected import Check, Claim, ExperimentError, Value, condition, judge, read_expected, show
 
 
 def value(published, measure="m", **more):

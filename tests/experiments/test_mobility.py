@@ -2,10 +2,10 @@
 
 import pytest
 
-from recado.experiments.base import Results, load
-from recado.experiments.expected import judge
-from recado.experiments.mobility.town import DELAY, Town, percentile
-from recado.experiments.report.page import write_report
+from experiments.base import Results, load
+from experiments.expected import judge
+from experiments.mobility.town import DELAY, Town, percentile
+from experiments.report.page import write_report
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recado.cli.app import main
-from recado.experiments.base import load
-from recado.experiments.expected import ExperimentError, judge
-from recado.experiments.semantics.dataset import QUICK, Size, generate
-from recado.experiments.semantics.grid import Policy, grid_of, sweep
-from recado.experiments.semantics.languages import NOT_RUN, VARIABLE, inputs, languages, portuguese
-from recado.experiments.semantics.logs import lookups
-from recado.experiments.semantics.measure import measure
-from recado.experiments.semantics.own import CONFIGURATIONS, FAIL, SAME, best, evaluate
-from recado.experiments.semantics.quality import Counts
-from recado.experiments.semantics.reproduction import PUBLISHED, THRESHOLDS
-from recado.experiments.semantics.scoring import as_printed, as_recado, as_text, document_measure
-from recado.experiments.semantics.speed import SUBSCRIBERS, mean_of_words
+from experiments.base import load
+from experiments.cli import main
+from experiments.expected import ExperimentError, judge
+from experiments.semantics.dataset import QUICK, Size, generate
+from experiments.semantics.grid import Policy, grid_of, sweep
+from experiments.semantics.languages import NOT_RUN, VARIABLE, inputs, languages, portuguese
+from experiments.semantics.logs import lookups
+from experiments.semantics.measure import measure
+from experiments.semantics.own import CONFIGURATIONS, FAIL, SAME, best, evaluate
+from experiments.semantics.quality import Counts
+from experiments.semantics.reproduction import PUBLISHED, THRESHOLDS
+from experiments.semantics.scoring import as_printed, as_recado, as_text, document_measure
+from experiments.semantics.speed import SUBSCRIBERS, mean_of_words
 from recado.semantics.engine import Semantics
 from recado.semantics.settings import SemanticSettings
 
@@ -189,7 +189,7 @@ def quick_run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
         patch.setenv("RECADO_DATA", str(folder / "data"))
-        code = main(["experiment", "run", "semantics", "--quick", "--out", str(folder), "--quiet", "--json"])
+        code = main(["run", "semantics", "--quick", "--out", str(folder), "--quiet", "--json"])
         yield code, folder
 
 
@@ -197,7 +197,7 @@ def test_a_quick_run_has_no_surprises(quick_run, capsys, monkeypatch):
     code, folder = quick_run
     monkeypatch.setenv("RECADO_DATA", str(folder / "data"))
     assert code == 0
-    assert main(["experiment", "report", "semantics", "--quick", "--out", str(folder), "--json"]) == 0
+    assert main(["report", "semantics", "--quick", "--out", str(folder), "--json"]) == 0
     *lines, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     verdicts = {line["id"]: line["verdict"] for line in lines}
     assert (verdicts["S1"], verdicts["R3"]) == ("holds", "holds")
@@ -216,7 +216,7 @@ def test_the_report_is_whole(quick_run):
 
 
 def test_numbers_of_a_run(quick_run, monkeypatch):
-    from recado.experiments.run import read_all
+    from experiments.run import read_all
 
     monkeypatch.setenv("RECADO_DATA", str(quick_run[1] / "data"))
     results = read_all(EXPERIMENT, quick_run[1], quick=True)

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from recado.experiments.expected import ExperimentError
-from recado.experiments.semantics.dataset import FULL, QUICK, SHARE, Size, event_seeds, generate, satisfies
-from recado.experiments.semantics.files import read_dataset, write_dataset
-from recado.experiments.semantics.grid import Policy, Similarities, grid_of, halves, sweep
-from recado.experiments.semantics.harness import MemoryMonitor, Receiver, load_subscriptions, run_workload
-from recado.experiments.semantics.logs import lookups
-from recado.experiments.semantics.quality import Counts, macro, micro
-from recado.experiments.semantics.server import EventService, Settings
-from recado.experiments.semantics.speed import rate_and_time, spread
-from recado.experiments.semantics.thesaurus import LANGUAGES, thesaurus
+from experiments.expected import ExperimentError
+from experiments.semantics.dataset import FULL, QUICK, SHARE, Size, event_seeds, generate, satisfies
+from experiments.semantics.files import read_dataset, write_dataset
+from experiments.semantics.grid import Policy, Similarities, grid_of, halves, sweep
+from experiments.semantics.harness import MemoryMonitor, Receiver, load_subscriptions, run_workload
+from experiments.semantics.logs import lookups
+from experiments.semantics.quality import Counts, macro, micro
+from experiments.semantics.server import EventService, Settings
+from experiments.semantics.speed import rate_and_time, spread
+from experiments.semantics.thesaurus import LANGUAGES, thesaurus
 from recado.semantics.alignment import choose
 from recado.semantics.settings import SemanticSettings
 

@@ -8,16 +8,16 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from recado.cli.app import main
-from recado.experiments.base import NAMES, load
-from recado.experiments.expected import ExperimentError
-from recado.experiments.layout import places
-from recado.experiments.run import read_all, run_experiment
-from recado.experiments.trees.formulas import formulas
-from recado.experiments.trees.golden import golden
-from recado.experiments.trees.measure import break_even, slope
-from recado.experiments.trees.printed import printed
-from recado.experiments.trees.stale import stale
+from experiments.base import NAMES, load
+from experiments.cli import main
+from experiments.expected import ExperimentError
+from experiments.layout import places
+from experiments.run import read_all, run_experiment
+from experiments.trees.formulas import formulas
+from experiments.trees.golden import golden
+from experiments.trees.measure import break_even, slope
+from experiments.trees.printed import printed
+from experiments.trees.stale import stale
 from recado.protocols.topology import NET_16, line
 
 EXPERIMENT = load("trees")
@@ -122,14 +122,14 @@ class Links(HTMLParser):
 def quick_run(tmp_path_factory):
     """One quick run for all that looks at its results."""
     folder = tmp_path_factory.mktemp("trees")
-    code = main(["experiment", "run", "trees", "--quick", "--out", str(folder), "--quiet", "--json"])
+    code = main(["run", "trees", "--quick", "--out", str(folder), "--quiet", "--json"])
     return code, folder
 
 
 def test_a_quick_run_has_no_surprises_and_its_report_can_be_made_again(quick_run, tmp_path, capsys):
     code, folder = quick_run
     arguments = ["--quick", "--out", str(folder), "--docs", str(tmp_path), "--json"]
-    assert main(["experiment", "report", "trees", *arguments]) == 0
+    assert main(["report", "trees", *arguments]) == 0
     *lines, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["id"] for line in lines if line["surprise"]] == []
     assert code == 0
@@ -154,7 +154,7 @@ def test_the_report_is_whole_in_both_forms(quick_run):
 
 
 def test_what_was_run_is_not_run_again(quick_run, monkeypatch):
-    monkeypatch.setattr("recado.experiments.run.execute", lambda runs, workers: [] if not runs else 1 / 0)
+    monkeypatch.setattr("experiments.run.execute", lambda runs, workers: [] if not runs else 1 / 0)
     told = []
     run_experiment(EXPERIMENT, quick_run[1], quick=True, tell=told.append)
     assert {progress.part for progress in told} == {"studies", *EXPERIMENT.sweeps} - {"large"}
@@ -162,14 +162,14 @@ def test_what_was_run_is_not_run_again(quick_run, monkeypatch):
 
 
 def test_a_report_needs_runs(tmp_path, capsys):
-    assert main(["experiment", "report", "trees", "--out", str(tmp_path)]) == 2
+    assert main(["report", "trees", "--out", str(tmp_path)]) == 2
     assert "is not there" in capsys.readouterr().err
-    with pytest.raises(ExperimentError, match="first: recado experiment run trees"):
+    with pytest.raises(ExperimentError, match="first: python -m experiments run trees"):
         read_all(EXPERIMENT_WITHOUT_SWEEPS, tmp_path, quick=False)
 
 
 def test_list(capsys):
-    assert main(["experiment", "list"]) == 0
+    assert main(["list"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["name"] for line in found] == list(NAMES)
     assert found[0]["values"] > 100

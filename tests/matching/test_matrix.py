@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.workloads import Ranges, to_events
 from matching.exact.check import long_lists
 from matching.oracle import ids_by_event
-from recado.bench.workloads import Ranges, to_events
 from recado.matching import matrix
 from recado.matching.batch import match_batch, match_events
 from recado.matching.index import Index

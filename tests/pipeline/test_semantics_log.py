@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from recado.experiments.semantics.quality import Counts, macro, micro
-from recado.experiments.semantics.server import Record
-from recado.experiments.semantics.speed import rate_and_time
+from experiments.semantics.quality import Counts, macro, micro
+from experiments.semantics.server import Record
+from experiments.semantics.speed import rate_and_time
 from recado.pipeline.semantics_log import counts, quality, read_lists, read_log, speed
 
 SUBSCRIPTIONS = ["1-1", "1-2", "2-1", "3-1"]

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from recado.bench.service.attack import FILTERS, large_event
+from benchmarks.service.attack import FILTERS, large_event
 from recado.filters.deciding import STEPS
 from recado.matching.undecided import Sifted, Undecided
 from recado.service import dispatch, engine_core, verification

@@ -6,16 +6,12 @@ or None, for 0; ``recado.cli.verb`` says what each code means.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, Group
+from cyclopts import App, Group
 
 from recado import __version__
-from recado.cli.output import complain
-from recado.cli.verb import BAD_INPUT, FAILED, INTERRUPTED, OK, READER_GONE, verb
-from recado.errors import RecadoError
+from recado.cli.verb import run_app, verb
 
 _HELP = """\
 Content-based publish/subscribe: say what happened, say what you care about.
@@ -69,10 +65,6 @@ _VERBS = {
         "overlay": "Start, watch and stop many nodes on this machine.",
         "sim": "Run scenarios of the simulator and draw the results.",
     },
-    "Measuring": {
-        "bench": "Measure matching, the pipeline, the simulator, the service and semantics on your machine.",
-        "experiment": "Repeat the experiments of the documents and report.",
-    },
     "This command": {
         "completion": "Complete words in bash, zsh and fish.",
         "kernels": "Compile the kernels of the index ahead of their use.",
@@ -97,40 +89,4 @@ app = _all()
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    try:
-        result = app(_texts(arguments), exit_on_error=False, print_error=True, result_action="return_value")
-        sys.stdout.flush()
-    except CycloptsError:
-        return BAD_INPUT  # already printed
-    except RecadoError as error:
-        complain(f"recado: {error}")
-        return BAD_INPUT
-    except BrokenPipeError:
-        return _reader_gone()
-    except OSError as error:
-        complain(f"recado: {error.filename}: {error.strerror}" if error.filename else f"recado: {error}")
-        return FAILED
-    except SystemExit as error:
-        if not isinstance(error.__context__, BrokenPipeError):
-            raise
-        return _reader_gone()  # it is rich that met the closed pipe
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return result if isinstance(result, int) else OK
-
-
-def _texts(arguments: Sequence[str] | None) -> Sequence[str]:
-    """The arguments; a RecadoError if one is not UTF-8, because no filter, name or value could hold it."""
-    given = sys.argv[1:] if arguments is None else arguments
-    for number, text in enumerate(given, 1):
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise RecadoError(f"argument {number}, {text!a}, is not UTF-8 text") from None
-    return given
-
-
-def _reader_gone() -> int:
-    """Whoever read our output went away. Python would complain once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return READER_GONE
+    return run_app(app, arguments)

@@ -13,11 +13,17 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
+
+from recado.cli.output import complain
+from recado.errors import RecadoError
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
@@ -59,6 +65,47 @@ def verb(name: str, *, help: str | None = None, epilogue: str = "", version: str
         default_parameter=Parameter(negative=(), show_default=_meant),
         error_formatter=_said,
     )
+
+
+def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
+    """Run one command of an app, by default that of this process; its exit code. What goes wrong is said on stderr."""
+    try:
+        result = app(_texts(arguments), exit_on_error=False, print_error=True, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError:
+        return BAD_INPUT  # already printed
+    except RecadoError as error:
+        complain(f"recado: {error}")
+        return BAD_INPUT
+    except BrokenPipeError:
+        return _reader_gone()
+    except OSError as error:
+        complain(f"recado: {error.filename}: {error.strerror}" if error.filename else f"recado: {error}")
+        return FAILED
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        return _reader_gone()  # it is rich that met the closed pipe
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return result if isinstance(result, int) else OK
+
+
+def _texts(arguments: Sequence[str] | None) -> Sequence[str]:
+    """The arguments; a RecadoError if one is not UTF-8, because no filter, name or value could hold it."""
+    given = sys.argv[1:] if arguments is None else arguments
+    for number, text in enumerate(given, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise RecadoError(f"argument {number}, {text!a}, is not UTF-8 text") from None
+    return given
+
+
+def _reader_gone() -> int:
+    """Whoever read our output went away. Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
 
 
 def _meant(default: Any) -> str | None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.workloads.base import to_events
+from benchmarks.workloads.stock import Stock
+from benchmarks.workloads.wide import Wide
 from pipeline.partitioned.local import LocalSet
-from recado.bench.workloads.base import to_events
-from recado.bench.workloads.stock import Stock
-from recado.bench.workloads.wide import Wide
 from recado.filters.expression import parse
 from recado.model.subscription import Subscription
 from recado.pipeline.partitioned.access import accesses, key_filter

@@ -1,0 +1,8 @@
+"""``python -m benchmarks``, from the root of the repository."""
+
+import sys
+
+from benchmarks.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

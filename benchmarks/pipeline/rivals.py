@@ -1,0 +1,136 @@
+"""What a Spark user would write today: subscriptions as a table to join with, or a Python function with all the rules.
+
+*The join.* A row for each subscription; of each attribute the value it must equal, the values it may have, its bounds.
+Null asks nothing, and a column without nulls needs no test for it. Where all subscriptions ask for equality of the same
+attribute, that is a key and Spark makes a hash join of it; else it compares every event with every subscription, in a
+nested loop over the broadcast table.
+
+*The rules.* One generated Python function with an ``if`` for each subscription, made once in a worker process and asked
+row by row in ``mapInArrow``: the interpreter's own best, without a call or a lookup for a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from benchmarks.workloads import Workload, subscription_id
+from benchmarks.yardsticks import UnsuitableError
+from benchmarks.yardsticks.python_function import PythonFunction
+from recado.model.event import Event
+from recado.model.filter import And, Between, Compare, Filter, In
+from recado.model.subscription import Subscription
+
+PAIRS = "event_id string, subscription_id string"
+
+# -- the join
+
+
+def as_table(subscriptions: Iterable[Subscription], schema: pa.Schema) -> pa.Table:
+    """Conjunctions as columns: ``a_eq``, ``a_in``, ``a_lo`` and ``a_hi`` for each attribute of the events' schema."""
+    rows = [{"subscription_id": one.id} | _cells(one.filter) for one in subscriptions]
+    used = {name for row in rows for name in row}
+    fields = [
+        pa.field(name, pa.list_(field.type) if suffix == "in" else field.type)
+        for field in schema
+        for suffix in ("eq", "in", "lo", "hi")
+        if (name := f"{field.name}_{suffix}") in used
+    ]
+    return pa.Table.from_pylist(rows, pa.schema([("subscription_id", pa.string()), *fields]))
+
+
+def _cells(filter: Filter) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for part in filter.parts if isinstance(filter, And) else (filter,):
+        match part:
+            case Compare(name, "==", str(value)):
+                cells[f"{name}_eq"] = value
+            case Compare(name, "==", value):  # numbers have bounds anyway
+                cells |= {f"{name}_lo": value, f"{name}_hi": value}
+            case In(name, values):
+                cells[f"{name}_in"] = list(values)
+            case Between(name, low, high):
+                cells |= {f"{name}_lo": low, f"{name}_hi": high}
+            case _:
+                raise UnsuitableError(f"a column for {part} was not thought of")
+    return cells
+
+
+def has_key(table: pa.Table) -> bool:
+    """Do all subscriptions ask for equality of one attribute?"""
+    return any(name.endswith("_eq") and not table[name].null_count for name in table.column_names)
+
+
+def joined(events: DataFrame, table: pa.Table, subscriptions: DataFrame) -> DataFrame:
+    """The pairs; ``subscriptions`` holds the rows of the table."""
+    condition = reduce(Column.__and__, _conditions(table))
+    return events.join(sql.broadcast(subscriptions), condition).select(
+        sql.col("id").alias("event_id"), "subscription_id"
+    )
+
+
+def _conditions(table: pa.Table) -> Iterator[Column]:
+    for name in table.column_names[1:]:
+        attribute, _, suffix = name.rpartition("_")
+        asked = sql.col(name)
+        test = _test(suffix, asked, sql.col(attribute))
+        yield asked.isNull() | test if table[name].null_count else test
+
+
+def _test(suffix: str, asked: Column, value: Column) -> Column:
+    match suffix:
+        case "eq":
+            return value == asked
+        case "in":
+            return sql.array_contains(asked, value)
+        case "lo":
+            return value >= asked
+        case _:
+            return value <= asked
+
+
+# -- the rules
+
+
+def by_rules(events: DataFrame, workload: Workload) -> DataFrame:
+    """The pairs, found by a Python function."""
+    return events.mapInArrow(_rules(workload), PAIRS)
+
+
+def _rules(workload: Workload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rules = compiled(workload)
+        for batch in batches:
+            yield _matched(rules, batch)
+
+    return run
+
+
+def _matched(rules: PythonFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+    events: list[str] = []
+    subscriptions: list[str] = []
+    for row in batch.to_pylist():
+        found = rules.match(Event(row["id"], attributes=row))
+        events += [row["id"]] * len(found)
+        subscriptions += map(subscription_id, found)
+    return pa.RecordBatch.from_pydict(
+        {"event_id": pa.array(events, pa.string()), "subscription_id": pa.array(subscriptions, pa.string())}
+    )
+
+
+_compiled: dict[Workload, PythonFunction] = {}
+
+
+def compiled(workload: Workload) -> PythonFunction:
+    """The function of a workload; a worker process keeps one."""
+    if workload not in _compiled:
+        _compiled.clear()
+        rules = PythonFunction()
+        rules.build(workload.subscriptions())
+        _compiled[workload] = rules
+    return _compiled[workload]

@@ -1,0 +1,180 @@
+"""``python -m experiments``: repeat what a document measured or claims, and report how far it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from recado.cli.output import console, for_people, write_json, write_line
+from recado.cli.verb import FAILED, OK, run_app, verb
+
+if TYPE_CHECKING:
+    from experiments.report.page import Written
+    from experiments.run import Progress
+
+_HELP = """\
+Examples:
+
+  python -m experiments list
+  python -m experiments run trees --quick
+  python -m experiments report trees --docs docs/experiments/trees
+"""
+
+app = verb("python -m experiments", help="Repeat the experiments of the documents and report.", epilogue=_HELP)
+
+
+@app.command(name="list")
+def list_experiments(*, json: bool = False) -> int:
+    """List the experiments.
+
+    Parameters
+    ----------
+    json
+        Write NDJSON even on a terminal.
+    """
+    from experiments.base import NAMES, load
+
+    for name in NAMES:
+        experiment = load(name)
+        expected = experiment.expected()
+        if for_people(json):
+            write_line(f"{name}  {experiment.title}")
+            counted = f"{len(expected.values)} values, {len(expected.rows)} rows, {len(expected.claims)} claims"
+            write_line(f"{' ' * len(name)}  {counted}")
+        else:
+            counts = {"values": len(expected.values), "rows": len(expected.rows), "claims": len(expected.claims)}
+            write_json({"name": name, "title": experiment.title, **counts})
+    return OK
+
+
+@app.command
+def run(
+    name: str,
+    /,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+    docs: Path | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    json: bool = False,
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
+) -> int:
+    """Run an experiment on all cores, and write its report; what an earlier run has done is not done again.
+
+    Exit code 1 if anything came out otherwise than the experiment expects.
+
+    Parameters
+    ----------
+    name
+        As `python -m experiments list` shows it.
+    quick
+        Small networks and few repeats: less than a minute. Its report does not have everything.
+    out
+        Folder for the results of the runs; build/experiments/NAME if not given.
+    docs
+        Folder for the report; report in the folder of the results if not given.
+    workers
+        Processes; as many as there are cores if not given.
+    force
+        Throw away earlier results.
+    json
+        Write NDJSON even on a terminal.
+    quiet
+        No progress.
+    """
+    from experiments.base import load
+    from experiments.report.page import write_report
+    from experiments.run import run_experiment
+
+    experiment = load(name)
+    folder = out or _folder(name, quick)
+    with _progress(quiet) as tell:
+        results = run_experiment(experiment, folder, quick=quick, force=force, workers=workers, tell=tell)
+    return _tell(write_report(experiment, results, docs or folder / "report"), json)
+
+
+@app.command
+def report(
+    name: str, /, *, quick: bool = False, out: Path | None = None, docs: Path | None = None, json: bool = False
+) -> int:
+    """Write the report of an experiment from runs that are done.
+
+    Parameters
+    ----------
+    name
+        As `python -m experiments list` shows it.
+    quick
+        The report of a quick run.
+    out
+        Folder with the results of the runs; build/experiments/NAME if not given.
+    docs
+        Folder for the report; report in the folder of the results if not given.
+    json
+        Write NDJSON even on a terminal.
+    """
+    from experiments.base import load
+    from experiments.report.page import write_report
+    from experiments.run import read_all
+
+    experiment = load(name)
+    folder = out or _folder(name, quick)
+    return _tell(write_report(experiment, read_all(experiment, folder, quick), docs or folder / "report"), json)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    return run_app(app, arguments)
+
+
+def _folder(name: str, quick: bool) -> Path:
+    return Path("build") / "experiments" / (f"{name}-quick" if quick else name)
+
+
+def _tell(written: Written, json: bool) -> int:
+    verdicts = [one.verdict for one in written.judged]
+    counts = {verdict: verdicts.count(verdict) for verdict in ("holds", "differs", "not measured")}
+    if for_people(json):
+        write_line(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+        for one in written.surprises:
+            write_line(f"  {one.line.id} {one.verdict}, otherwise than expected: {', '.join(one.shown)}")
+        for path in written.paths:
+            write_line(f"wrote {path}")
+    else:
+        for one in written.judged:
+            write_json({"id": one.line.id, "verdict": one.verdict, "measured": one.shown, "surprise": one.surprising})
+        write_json({"summary": counts, "report": [str(path) for path in written.paths]})
+    return FAILED if written.surprises else OK
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    screen = console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield lambda progress: None
+        return
+    columns = (
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+    )
+    with Bar(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(progress: Progress) -> None:
+            task = tasks.get(progress.part)
+            if task is None:
+                task = tasks[progress.part] = bar.add_task(progress.part, total=progress.total, rate="")
+            elapsed = bar.tasks[task].elapsed or 0.0
+            rate = f"{progress.steps / elapsed:,.0f} events/s" if elapsed and progress.steps else ""
+            bar.update(task, completed=progress.done, total=progress.total, rate=rate)
+
+        yield tell

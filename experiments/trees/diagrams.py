@@ -1,0 +1,84 @@
+"""The document's networks with subscription trees on top, drawn from the routing tables of a real run.
+
+Arrows follow ``next``: the way that notifications take to the subscriber. Squares publish, rings subscribe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.base import Results
+from experiments.layout import places
+from experiments.trees.golden import subscribe, system, tree_edges, worked
+from recado.protocols.machine import NodeId
+from recado.protocols.topology import NET_13, Topology
+from recado.sim.runs.plot import COLOURS, new_figure, save, styled
+from recado.sim.system import System
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Place = tuple[float, float]
+OFFSET = 0.09
+
+
+def four_trees(results: Results, path: Path) -> None:
+    """NET-16 after its four subscriptions."""
+    subscriptions = (("O", "y"), ("R", "y"), ("K", "z"), ("E", "z"))
+    _drawing(worked(), subscriptions, {"F": "y", "B": "z", "L": "z"}, path)
+
+
+def one_tree(results: Results, path: Path) -> None:
+    """NET-13: the tree that section 2.2 builds step by step."""
+    found = system(NET_13, {"x": "LB"})
+    subscribe(found, "K")
+    _drawing(found, (("K", "x"),), {"L": "x", "B": "x"}, path)
+
+
+def _drawing(
+    found: System, subscriptions: Sequence[tuple[NodeId, str]], publishers: Mapping[NodeId, str], path: Path
+) -> None:
+    at = places(found.topology)
+    with styled():
+        figure, axes = new_figure(8.0, 4.6)
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        _links(axes, found.topology, at)
+        for number, (root, type) in enumerate(subscriptions):
+            axes.plot([], [], color=COLOURS[number], label=f"tree of {root}, events of type {type}")
+            shift = (number - (len(subscriptions) - 1) / 2) * OFFSET
+            for edge in tree_edges(found, f"I({root})", type):
+                _arrow(axes, at[edge[0]], at[edge[1]], COLOURS[number], shift)
+        _nodes(axes, at, {root: number for number, (root, _) in enumerate(subscriptions)}, publishers)
+        axes.legend(loc="best")
+        save(figure, [path])
+
+
+def _links(axes: Axes, topology: Topology, at: Mapping[NodeId, Place]) -> None:
+    for first, second in topology.edges:
+        axes.plot(*zip(at[first], at[second], strict=True), color="#cccccc", linewidth=1.2, zorder=1)
+
+
+def _arrow(axes: Axes, start: Place, end: Place, colour: str, shift: float) -> None:
+    """A little beside the link, so that trees which share a link are all seen."""
+    (x0, y0), (x1, y1) = sorted((start, end))
+    length = math.hypot(x1 - x0, y1 - y0)
+    aside = (-(y1 - y0) / length * shift, (x1 - x0) / length * shift)
+    tail, tip = ((x + aside[0], y + aside[1]) for x, y in (start, end))
+    style = {"arrowstyle": "-|>", "color": colour, "shrinkA": 11, "shrinkB": 11, "linewidth": 1.6}
+    axes.annotate("", xy=tip, xytext=tail, arrowprops=style, zorder=2)
+
+
+def _nodes(
+    axes: Axes, at: Mapping[NodeId, Place], roots: Mapping[NodeId, int], publishers: Mapping[NodeId, str]
+) -> None:
+    for node, (x, y) in at.items():
+        edge = COLOURS[roots[node]] if node in roots else "#888888"
+        shape, size = ("s", 17) if node in publishers else ("o", 18)
+        fill = "#fff3c9" if node in publishers else "white"
+        width = 2.4 if node in roots else 0.9
+        axes.plot(x, y, shape, markersize=size, color=fill, markeredgecolor=edge, markeredgewidth=width, zorder=3)
+        axes.text(x, y, str(node), ha="center", va="center", fontsize=9, zorder=4)
