@@ -27,8 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from recado.delivery.policy import satisfied
-from recado.pipeline.constraints import constrain
-from recado.pipeline.constraints.judge import read_rule
+from recado.pipeline.constraints import constrain, read_rule
 from recado.pipeline.session import start_session
 
 TEXT = '[{"kind":"frequency","amount":5,"unit":"minutes"}]'

@@ -28,9 +28,8 @@ from benchmarks.workloads.wide import Wide
 from recado.filters import expression
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
-from recado.pipeline.partitioned.folder import load_router
-from recado.pipeline.sets import SubscriptionSet
-from recado.pipeline.subscriptions import read_subscriptions
+from recado.pipeline.partitioned.build import load_router
+from recado.pipeline.sets import SubscriptionSet, read_subscriptions
 
 WORKLOADS = {"stock": Stock, "wide": Wide}
 CHUNK = 25_000

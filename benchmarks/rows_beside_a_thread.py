@@ -19,8 +19,8 @@ from recado.model.event import Event
 from recado.service.engine_core import SWITCH_SECONDS
 from recado.store.log import EventLog, tail
 from recado.store.log.rows import stored
-from recado.store.log.together import read_together
-from recado.store.many import run_many
+from recado.store.log.tail import read_together
+from recado.store.sqlite import run_many
 
 COMMIT = 48
 ONE = "INSERT INTO tail VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 
-from recado.datagrams import RudpEndpoint
+from recado.net import RudpEndpoint
 from recado.protocols.rudp import PROFILES, QueueFull
 
 

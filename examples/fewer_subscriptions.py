@@ -6,8 +6,7 @@ Run: ``python examples/fewer_subscriptions.py``
 from __future__ import annotations
 
 from recado.filters import expression
-from recado.filters.covering import covers
-from recado.filters.merging import merge
+from recado.filters.covering import covers, merge
 from recado.filters.normal import filter_key
 from recado.model.filter import Filter
 

@@ -17,8 +17,7 @@ import msgspec
 from experiments.expected import Expected, ExperimentError, Measured, read_expected
 from experiments.report.blocks import Table
 from recado.sim.runs.results import Row
-from recado.sim.runs.scenario import Scenario, parse_scenario
-from recado.sim.runs.setting import Setting
+from recado.sim.runs.scenario import Scenario, Setting, parse_scenario
 
 NAMES = ("trees", "semantics", "mobility")
 QUICK_NODES = 25

@@ -1,6 +1,6 @@
 """Running an experiment: all its sweeps and studies on all cores, and going on where an earlier run stopped.
 
-A sweep has a folder with its journal (``recado.sim.runs.journal``); a study has a file with its answers, kept as long
+A sweep has a folder with its journal (``recado.sim.runs.results``); a study has a file with its answers, kept as long
 as the code is the same.
 """
 
@@ -16,9 +16,8 @@ import msgspec
 
 from experiments.base import Experiment, Results, load
 from experiments.expected import ExperimentError
-from recado.sim.runs.execute import execute
-from recado.sim.runs.journal import Journal, code_digest
-from recado.sim.runs.results import Row, read_results, write_results
+from recado.sim.runs.results import Journal, Row, code_digest, read_results, write_results
+from recado.sim.runs.run import execute
 from recado.sim.runs.scenario import Scenario
 
 

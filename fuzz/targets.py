@@ -27,12 +27,12 @@ from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, 
 from recado.model.subscription import Subscription
 from recado.protocols.rudp import RudpConnection, profile
 from recado.protocols.session import messages
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.events import Transmit
 from recado.protocols.sip.parser import read_message
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.uri import Address
 from recado.service.config import make_config
 
 EVENTS = [

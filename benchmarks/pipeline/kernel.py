@@ -32,8 +32,8 @@ from benchmarks.timing import measure
 from benchmarks.workloads import Stock, Wide, Workload
 from recado.matching.batch import match_batch
 from recado.pipeline.match import match
-from recado.pipeline.result import ROWS_OUT, EventForm, match_record_batch
 from recado.pipeline.sets import load_folder
+from recado.pipeline.worker import ROWS_OUT, EventForm, match_record_batch
 
 FIELDS = ("event_id", "subscription_id", "owner", "event_time")
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -14,7 +14,7 @@ from random import Random
 from recado.model.event import Event
 from recado.model.filter import And, Compare, CompareOp, Filter
 from recado.model.subscription import Subscription
-from recado.sim.streams import stream
+from recado.sim.kernel import stream
 
 SEED = 6
 STATIONS = 2_000

@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from recado.errors import RecadoError
-from recado.overlay.ports import free_address
+from recado.overlay.launch import free_address
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0

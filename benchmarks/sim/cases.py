@@ -18,9 +18,8 @@ from recado.protocols.machine import Effect, NodeId, Rng, Send, Stimulus
 from recado.protocols.topology import random_graph
 from recado.protocols.trees import TreeNode
 from recado.sim.draws import uniform
-from recado.sim.kernel import Network, Simulation
+from recado.sim.kernel import Network, Simulation, stream
 from recado.sim.network import Links, UnitDelay
-from recado.sim.streams import stream
 from recado.sim.system import System
 
 SEED = 4

@@ -7,8 +7,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from benchmarks.sim.records import Queue
-from recado.sim.agenda import Agenda, Entry
-from recado.sim.streams import stream
+from recado.sim.kernel import Agenda, Entry, stream
 
 
 def compare(entries: int, rounds: int, runs: int) -> Queue:

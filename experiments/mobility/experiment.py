@@ -13,9 +13,7 @@ from experiments.mobility.transport import LOSSES, cost, detection, losses
 from experiments.mobility.users import constraints, devices, expiry, restarts
 from experiments.mobility.vectors import vectors
 from experiments.report.blocks import Table
-from recado.sim.runs.plot import Look, draw
-from recado.sim.runs.series import Point, Series
-from recado.sim.runs.statistics import Estimate
+from recado.sim.runs.plot import Estimate, Look, Point, Series, draw
 
 
 def measure(results: Results) -> Numbers:

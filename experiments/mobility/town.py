@@ -14,7 +14,7 @@ from recado.delivery.mailbox import Bounds
 from recado.protocols.machine import NodeId
 from recado.protocols.rudp import RudpSettings, profile
 from recado.protocols.session import messages as m
-from recado.protocols.session.agent_words import AgentSettings, Answered, Existing, MakeSubscription, PublishEvent
+from recado.protocols.session.commands import AgentSettings, Answered, Existing, MakeSubscription, PublishEvent
 from recado.sim.draws import constant
 from recado.sim.kernel import Simulation
 from recado.sim.mobility.broker import Broker

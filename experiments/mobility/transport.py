@@ -14,13 +14,11 @@ import msgspec
 from experiments.mobility.town import DELAY, Numbers, Town, percentile
 from recado.protocols.machine import Asked, Deliver, Effect, Received, Rng, Started, Stimulus, TimerFired
 from recado.protocols.rudp import Delivered, Disconnected, RudpConnection, RudpSettings, Transmit, profile
-from recado.protocols.rudp.carrier import Carrier
-from recado.protocols.rudp.timer import RttEstimator
+from recado.protocols.rudp.connection import Carrier, RttEstimator
 from recado.sim.draws import constant
 from recado.sim.faults import Loss
-from recado.sim.kernel import Simulation
+from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Links
-from recado.sim.streams import stream
 
 LOSSES = (0.0, 0.05, 0.1, 0.2, 0.3)
 

@@ -8,7 +8,7 @@ from experiments.mobility.town import Numbers, Town
 from recado.delivery.constraints import Absolute, Constraint, Daily, Frequency, When
 from recado.delivery.policy import satisfied
 from recado.protocols.rudp import profile
-from recado.protocols.session.agent_words import Existing, ListSubscriptions, MakeSubscription
+from recado.protocols.session.commands import Existing, ListSubscriptions, MakeSubscription
 from recado.sim.mobility.keeping import instant
 
 START = datetime(2026, 3, 2, tzinfo=UTC)

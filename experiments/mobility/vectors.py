@@ -16,7 +16,7 @@ from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.event import Event
 from recado.protocols.rudp import Delivered, RudpConnection, Transmit, profile
-from recado.protocols.session.agent_words import Cancelled
+from recado.protocols.session.commands import Cancelled
 from recado.sim.mobility.keeping import instant
 
 DAY = datetime(2026, 3, 2, tzinfo=UTC)

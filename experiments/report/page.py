@@ -27,7 +27,7 @@ from experiments.expected import (
 )
 from experiments.report.blocks import Block, Code, Heading, Image, Table, Text, to_html, to_markdown
 from recado import __version__
-from recado.sim.runs.journal import code_digest
+from recado.sim.runs.results import code_digest
 
 MARKDOWN, HTML = "report.md", "report.html"
 

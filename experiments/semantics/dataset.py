@@ -27,7 +27,7 @@ import msgspec
 
 from experiments.expected import ExperimentError
 from experiments.semantics.thesaurus import Family, Language, Thesaurus, implied, thesaurus
-from recado.sim.streams import stream
+from recado.sim.kernel import stream
 
 SEED = 2017
 SHARE = 0.30

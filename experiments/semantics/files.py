@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from experiments.semantics.dataset import Dataset, Item
-from recado.filters.dataset import label_line, read_pairs
+from recado.filters.braces import label_line, read_pairs
 
 EVENTS, SUBSCRIPTIONS, LABELS, JUDGED = "events.txt", "subscriptions.txt", "labels.txt", "judged.txt"
 

@@ -18,8 +18,8 @@ from experiments.expected import ExperimentError
 from experiments.semantics.dataset import FULL, QUICK, Speech, generate
 from experiments.semantics.files import folder
 from experiments.semantics.own import CONFIGURATIONS, evaluate
+from recado.semantics.lexicon.information import load_lexicon
 from recado.semantics.lexicon.languages import add_language, installed
-from recado.semantics.lexicon.load import load_lexicon
 
 Numbers = dict[str, float | str]
 

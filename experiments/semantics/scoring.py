@@ -14,9 +14,9 @@ from experiments.semantics.grid import Floats, Similarities, Vocabulary
 from recado.semantics.engine import Semantics
 from recado.semantics.measures import get_measure
 from recado.semantics.measures.base import NameMeasure
-from recado.semantics.measures.mean import Mean
+from recado.semantics.measures.names import Mean
 from recado.semantics.measures.wordnet import WordNetWords
-from recado.semantics.reading import Word
+from recado.semantics.name_parser import Word
 from recado.semantics.settings import SemanticSettings
 
 

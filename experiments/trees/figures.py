@@ -11,10 +11,8 @@ from experiments.base import Figure, Results
 from experiments.expected import ExperimentError
 from experiments.trees.diagrams import four_trees, one_tree
 from experiments.trees.measure import mean, rows_of, setup_cost, values
-from recado.sim.runs.plot import Look, draw
+from recado.sim.runs.plot import Estimate, Look, Point, Series, draw, series_of
 from recado.sim.runs.results import Row
-from recado.sim.runs.series import Point, Series, series_of
-from recado.sim.runs.statistics import Estimate
 
 Choose = Callable[[Results], Sequence[Row]]
 EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

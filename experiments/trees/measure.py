@@ -12,8 +12,8 @@ from typing import Any
 
 from experiments.base import Results
 from experiments.expected import ExperimentError
+from recado.sim.runs.plot import estimate
 from recado.sim.runs.results import Row
-from recado.sim.runs.statistics import estimate
 
 Numbers = dict[str, float | str]
 ROUTED = ("simple", "identity", "covering", "merging")

@@ -9,7 +9,7 @@ from recado.model.filter import And, Compare
 from recado.model.subscription import Subscription
 from recado.protocols.baselines import make_baseline
 from recado.protocols.topology import random_graph
-from recado.sim.streams import stream
+from recado.sim.kernel import stream
 from recado.sim.system import System
 
 NETWORKS, QUICK_NETWORKS = 100, 10

@@ -10,7 +10,7 @@ from random import Random
 
 from recado.protocols.machine import NodeId
 from recado.protocols.topology import Topology
-from recado.sim.streams import stream
+from recado.sim.kernel import stream
 
 
 def small_networks(count: int, purpose: str) -> Iterator[tuple[Topology, Random]]:

@@ -17,9 +17,8 @@ from recado.protocols.machine import NodeId
 from recado.protocols.topology import Topology
 from recado.protocols.trees import TreeNode, TreeSettings
 from recado.sim.draws import exponential
-from recado.sim.kernel import Network
+from recado.sim.kernel import Network, stream
 from recado.sim.network import Links, UnitDelay
-from recado.sim.streams import stream
 from recado.sim.system import System
 
 RUNS, QUICK_RUNS = 1_500, 100

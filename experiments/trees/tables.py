@@ -8,8 +8,8 @@ from experiments.base import Results
 from experiments.expected import show
 from experiments.report.blocks import Table
 from experiments.trees.measure import break_even, mean, rows_of, values
+from recado.sim.runs.plot import estimate
 from recado.sim.runs.results import Row
-from recado.sim.runs.statistics import estimate
 
 OPERATIONS = ("subscribe", "publish", "unsubscribe", "become_publisher", "become_broker")
 

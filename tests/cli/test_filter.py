@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from recado.cli.words import describe, show
+from recado.cli.describe import describe, show
 from recado.filters import expression
 
 

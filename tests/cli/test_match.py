@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from recado.cli import engines
+from recado.cli import match as engines
 from recado.cli import match as match_module
 from recado.model.limits import LIMITS, Limits
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from recado.cli.overlay_views import item_line, node_view, step_lines, tree_view
+from recado.cli.overlay import item_line, node_view, step_lines, tree_view
 
 
 def drawn(*pieces):

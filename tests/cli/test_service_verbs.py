@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from client.service import Background
-from recado.cli.context_target import beginning
-from recado.cli.pub_template import expand, members, scalar
-from recado.cli.sub_format import compiled, for_a_person
-from recado.client.contexts import contexts_path
+from recado.cli.context import beginning
+from recado.cli.pub import expand, members, scalar
+from recado.cli.sub import compiled, for_a_person
+from recado.client.urls import contexts_path
 from recado.errors import RecadoError
 
 RECADO = str(Path(sys.executable).parent / "recado")

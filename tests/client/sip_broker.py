@@ -6,17 +6,16 @@ import time
 from contextlib import asynccontextmanager
 
 from protocols.session.world import Broker
-from recado.datagrams import RudpEndpoint
-from recado.datagrams.registrar import open_registrar
-from recado.datagrams.sip import open_endpoint
+from recado.net import RudpEndpoint
+from recado.net.sip import open_endpoint, open_registrar
 from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
 from recado.protocols.sip import events
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.uri import Address
 
 DOMAIN = "lac.example"
 

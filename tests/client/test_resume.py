@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from client.service import Wire, collect, connect, eventually, port_of, running
-from recado.client.state_file import StateFile
+from recado.client.driver import StateFile
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,9 +2,18 @@
 
 import pytest
 
-from recado.client.contexts import Contexts, check_name, contexts_path, read_contexts, resolve, write_contexts
 from recado.client.errors import AddressError
-from recado.client.urls import SipTarget, Target, parse_url
+from recado.client.urls import (
+    Contexts,
+    SipTarget,
+    Target,
+    check_name,
+    contexts_path,
+    parse_url,
+    read_contexts,
+    resolve,
+    write_contexts,
+)
 
 
 @pytest.mark.parametrize(

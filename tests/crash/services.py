@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from recado.overlay.ports import free_address
+from recado.overlay.launch import free_address
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
 START_SECONDS = 90.0

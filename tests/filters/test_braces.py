@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recado.errors import EventError, FilterError
-from recado.filters.braces import format, parse
-from recado.filters.dataset import event_line, label_line, read_pairs, subscription_line
+from recado.filters.braces import event_line, format, label_line, parse, read_pairs, subscription_line
 from recado.filters.evaluate import matches
 from recado.model import Event
 from recado.model.filter import TRUE, And, Between, Compare, Exists, In, Not, Or, Similar, Text

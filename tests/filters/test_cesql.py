@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cesql_texts import expressions
 from recado.filters import cesql
-from recado.filters.cesql.functions import FUNCTIONS
+from recado.filters.cesql.evaluator import FUNCTIONS
 from recado.filters.cesql.types import INT_MAX, INT_MIN, represent, spellings, to_string
 from recado.filters.evaluate import matches, names_of
 from recado.model import Event

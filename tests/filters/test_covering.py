@@ -7,7 +7,7 @@ from brute import NOON, Maker, Universe
 from recado.filters.covering import covers, equivalent, overlaps, satisfiable
 from recado.filters.evaluate import matches
 from recado.filters.normal import filter_key
-from recado.filters.unions import covered, terms_of
+from recado.filters.terms import covered, terms_of
 from recado.model import Event
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Similar, Sql, Text
 from strategies import events, filters

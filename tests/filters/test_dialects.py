@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cesql_texts import expressions
 from recado.errors import FilterError
 from recado.filters import cesql
-from recado.filters.dialects import dump, parse
 from recado.filters.evaluate import matches
+from recado.filters.records import dump, parse
 from recado.model import LIMITS, Event
 from recado.model.filter import (
     FALSE,

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 
 from brute import Maker, Universe
-from recado.filters.covering import covers
+from recado.filters.covering import PIECES, covers, merge, merge_imperfect
 from recado.filters.evaluate import evaluate, matches
-from recado.filters.merging import PIECES, merge, merge_imperfect
 from recado.filters.normal import filter_key, normal_form
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Constant, Exists, In, Not, Or, Sql, Text
 from strategies import events, filters

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from brute import NOON, Maker, Universe
 from recado.filters.evaluate import evaluate, matches, walk
-from recado.filters.normal import KEY_CHARS, _general_key, filter_key, normal_form, simplify
-from recado.filters.quick import quick_key
+from recado.filters.normal import KEY_CHARS, _general_key, filter_key, normal_form, quick_key, simplify
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Similar, Sql, Text
 from strategies import events, filters, simple_conjunctions
 

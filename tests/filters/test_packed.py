@@ -9,7 +9,7 @@ from hypothesis import given
 
 from recado.errors import FilterError
 from recado.filters.expression import parse
-from recado.filters.packed import KINDS, pack, unpack
+from recado.filters.records import KINDS, pack, unpack
 from recado.model.filter import Filter
 from strategies import filters
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from brute import ALWAYS, NUMBERS, STRINGS, TIMES, Maker, Universe
 from recado.filters.evaluate import holds
+from recado.filters.normal import set_filter, set_key
 from recado.filters.sets import (
     EMPTY,
     FULL,
@@ -28,7 +29,6 @@ from recado.filters.sets import (
     previous_number,
     within,
 )
-from recado.filters.spelling import set_filter, set_key
 from recado.filters.terms import atom
 from recado.model.filter import Compare, Not
 from recado.model.values import INT_MAX, INT_MIN, Kind

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 
 from recado.filters import expression
+from recado.filters.covering import find_witness
 from recado.filters.evaluate import evaluate
-from recado.filters.witness import find_witness
 from strategies import filters
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recado.model.filter import And, Between, Compare, Exists, Filter, In, Not, Or, Regex, Text
-from recado.model.times import parse_time
+from recado.model.values import parse_time
 from strategies import STRINGS
 
 NAMES = [

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recado.errors import EventError
-from recado.model.cloudevents import from_cloudevent, to_cloudevent
-from recado.model.codec import read_event, write_cloudevent
+from recado.model.codec import from_cloudevent, read_event, to_cloudevent, write_cloudevent
 from recado.model.event import Event
 from strategies import COMMON_NAMES, RARE_NAMES, events, values
 

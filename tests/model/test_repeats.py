@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recado.errors import EventError
 from recado.model.codec import read_batch, read_event
-from recado.model.repeats import refuse_repeats
+from recado.model.flat import refuse_repeats
 
 KEYS = ["a", "b", "", ":", '"', "\\", 'a"', 'x":y', "a b", "\n:", "é", "a\\", '\\":', "日本"]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recado.model.times import format_own_time, format_time, own_offset, parse_time, read_time
+from recado.model.values import format_own_time, format_time, own_offset, parse_time, read_time
 
 
 @given(

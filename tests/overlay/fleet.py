@@ -8,10 +8,9 @@ import msgspec
 
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event
+from recado.overlay.client import Delivered, Outcome, Step, Watch
 from recado.overlay.launch import new_launch, start, stop
 from recado.overlay.plan import Plan
-from recado.overlay.script import Delivered, Outcome, Step
-from recado.overlay.watch import Watch
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
 
 

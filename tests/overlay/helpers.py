@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 
 from overlay.flood import FLOOD
-from recado.overlay.frames import FrameDecoder, header
-from recado.overlay.hello import Handshake, Hello, decode_control, encode_control
+from recado.overlay.hello import FrameDecoder, Handshake, Hello, decode_control, encode_control, header
 from recado.overlay.limits import OverlayLimits
 from recado.overlay.node import Node
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from overlay.helpers import QUICK, Hand, node, run, until
-from recado.overlay.complaints import Complaints, foreign, why
 from recado.overlay.hello import Refuse
+from recado.overlay.limits import Complaints, foreign, why
 from recado.overlay.security import Tls
 
 CERTIFICATES = Path(__file__).parent / "certificates"

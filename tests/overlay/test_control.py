@@ -12,7 +12,7 @@ import pytest
 from overlay.background import background
 from overlay.helpers import QUICK, node
 from recado.overlay.client import NodeClient, ask
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 from recado.overlay.names import find_node, overlay_folder, running, socket_path
 
 

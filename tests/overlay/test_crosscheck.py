@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from overlay.fleet import plan_of, random_script, simulate, watched
-from recado.overlay.script import Step, perform
+from recado.overlay.client import Step, perform
 from recado.protocols.topology import NET_13, NET_16, Topology, random_graph, random_tree
 from recado.protocols.trees import TreeNode
 from recado.sim.system import System

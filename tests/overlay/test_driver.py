@@ -9,8 +9,7 @@ import pytest
 from overlay.helpers import run
 from recado.errors import RecadoError
 from recado.overlay.driver import Driver
-from recado.overlay.errors import LinkError, OverlayError
-from recado.overlay.limits import OVERLAY_LIMITS
+from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError
 from recado.protocols.machine import (
     Asked,
     Broadcast,
@@ -265,7 +264,7 @@ def test_the_story_tells_what_led_to_what():
 
 
 def test_the_story_is_bounded_in_steps_and_bytes():
-    from recado.overlay.story import Story
+    from recado.overlay.driver import Story
 
     story = Story(msgspec.structs.replace(OVERLAY_LIMITS, story_steps=5, story_bytes=100))
     for number in range(20):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recado.overlay.errors import LinkError
-from recado.overlay.frames import HEADER_BYTES, Frame, FrameDecoder, header
+from recado.overlay.hello import HEADER_BYTES, Frame, FrameDecoder, header
+from recado.overlay.limits import LinkError
 from recado.overlay.protocol import TREES
 from recado.protocols.trees.messages import Interest, Q
 from recado.protocols.wire import wire_size

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recado.overlay.errors import HelloError, LinkError
 from recado.overlay.hello import (
     VERSION,
     Accept,
@@ -18,6 +17,7 @@ from recado.overlay.hello import (
     decode_control,
     encode_control,
 )
+from recado.overlay.limits import HelloError, LinkError
 
 
 def hello(name, **changes):

@@ -8,8 +8,8 @@ import pytest
 
 from overlay.helpers import node
 from recado.model.subscription import Subscription
-from recado.overlay.errors import OverlayError
-from recado.overlay.host import run_nodes
+from recado.overlay.launch import run_nodes
+from recado.overlay.limits import OverlayError
 from recado.overlay.names import running, socket_path
 from recado.overlay.state import FileState
 

@@ -12,9 +12,8 @@ from overlay.flood import FLOOD, News, Odd
 from overlay.helpers import QUICK, Hand, Proxy, node, run, take, until
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.overlay.errors import OverlayError
-from recado.overlay.frames import header
-from recado.overlay.hello import Hello, Ping, Pong, Refuse, encode_control
+from recado.overlay.hello import Hello, Ping, Pong, Refuse, encode_control, header
+from recado.overlay.limits import OverlayError
 from recado.overlay.node import Node
 from recado.overlay.protocol import OverlayProtocol
 from recado.overlay.security import Tls

@@ -3,8 +3,8 @@
 import pytest
 
 from overlay.fleet import plan_of
-from recado.overlay.errors import OverlayError
 from recado.overlay.launch import new_launch, read_launch, relaunch, stop
+from recado.overlay.limits import OverlayError
 from recado.overlay.plan import read_plan
 from recado.overlay.protocol import trees
 from recado.protocols.topology import NET_16, parse_edges

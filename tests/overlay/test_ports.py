@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recado.overlay import ports
-from recado.overlay.errors import OverlayError
-from recado.overlay.ports import free_address
+from recado.overlay import launch as ports
+from recado.overlay.launch import free_address
+from recado.overlay.limits import OverlayError
 from recado.overlay.security import Address
 
 

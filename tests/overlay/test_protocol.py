@@ -2,7 +2,7 @@
 
 import pytest
 
-from recado.overlay.errors import LinkError
+from recado.overlay.limits import LinkError
 from recado.overlay.protocol import TREES
 from recado.protocols.trees.messages import Graft, Interest, Join, MPYes, Q
 

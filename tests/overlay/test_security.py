@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from recado.overlay.backoff import Backoff
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
+from recado.overlay.link import Backoff
 from recado.overlay.security import Address, Tls, check_listening, read_address, read_key
 
 CERTIFICATES = Path(__file__).parent / "certificates"

@@ -6,7 +6,7 @@ import pytest
 
 from overlay.helpers import node, run
 from recado.model.subscription import Subscription
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 from recado.overlay.protocol import TREES
 from recado.overlay.state import FILE, FileState
 

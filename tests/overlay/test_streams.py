@@ -8,8 +8,7 @@ import pytest
 from overlay.helpers import node, run
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.overlay.errors import OverlayError
-from recado.overlay.limits import OVERLAY_LIMITS
+from recado.overlay.limits import OVERLAY_LIMITS, OverlayError
 from recado.overlay.streams import Gap, Streams
 from recado.protocols.pubsub import Notified, Settled
 

@@ -9,7 +9,6 @@ import pytest
 from datagrams.sip_cast import Player
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.digest import Credentials
 from recado.protocols.sip.events import (
     Ended,
@@ -21,6 +20,7 @@ from recado.protocols.sip.events import (
     Unregistered,
     Updated,
 )
+from recado.protocols.sip.uri import Address
 
 USER, BROKER = "sip:user1@lac.example", "sip:broker@lac.example"
 

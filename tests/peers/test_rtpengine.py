@@ -16,9 +16,9 @@ from datagrams.sip_cast import Player
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
 from recado.model.codec import read_event
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.events import Established, Incoming, Registered, Updated
 from recado.protocols.sip.sdp import Media
+from recado.protocols.sip.uri import Address
 from recado.service.permissions import Principal
 from service.running import serving
 

@@ -9,10 +9,10 @@ from datagrams.sip_cast import Player
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
 from peers.sipp import CALLED, CALLER, CALLER_WITH_PASSWORD, run_sipp
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.digest import Guard, secret_of
 from recado.protocols.sip.events import Ended, Established, Incoming, Updated
 from recado.protocols.sip.limits import CLASSIC
+from recado.protocols.sip.uri import Address
 
 
 @pytest.fixture(autouse=True)

@@ -20,16 +20,15 @@ from recado.pipeline.meanings import events_of, good_events, semantics
 from recado.pipeline.partitioned.build import PARTITION, REASON, Placer
 from recado.pipeline.partitioned.plan import make_plan
 from recado.pipeline.readers import Source
-from recado.pipeline.result import EventForm, match_record_batch
 from recado.pipeline.sets import DETAIL_SCHEMA, SubscriptionSet, build
+from recado.pipeline.worker import EventForm, match_record_batch
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.knowledge import Knowledge
+from recado.semantics.lexicon.information import load_lexicon
 from recado.semantics.lexicon.languages import add_language
-from recado.semantics.lexicon.load import load_lexicon
 from recado.semantics.match import semantic_match
 from recado.semantics.matcher import SemanticMatcher
-from recado.semantics.overrides import Given
-from recado.semantics.review import ReviewList
+from recado.semantics.overrides import Given, ReviewList
 from recado.semantics.settings import DEFAULT, SemanticSettings
 
 SAMPLE = Path(__file__).parents[1] / "semantics" / "por-sample.tab"

@@ -18,11 +18,11 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.jobs import run_match
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
-from recado.pipeline.partitioned.folder import partition_path
+from recado.pipeline.partitioned.build import partition_path
 from recado.pipeline.readers import read_events
-from recado.pipeline.result import EventForm, match_record_batch
 from recado.pipeline.sets import DETAIL_SCHEMA, LoadedSet, SubscriptionSet, build, load_folder, write_folder
 from recado.pipeline.stream import start_stream
+from recado.pipeline.worker import EventForm, match_record_batch
 
 
 def of(**filters):

@@ -11,10 +11,22 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
 from pipeline.constraint_rows import CLOSING, INSTANT, OFTEN, SCHEMA, T0, plain, random_batches
-from recado.pipeline.constraints.freight import BUCKET, Packer, from_bytes, gathered, to_bytes, unpack
-from recado.pipeline.constraints.judge import Terms, judge
-from recado.pipeline.constraints.memory import LAYOUT, Memory, pack_memory, unpack_memory
-from recado.pipeline.constraints.processor import STATE, ConstraintProcessor
+from recado.pipeline.constraints import (
+    BUCKET,
+    LAYOUT,
+    STATE,
+    ConstraintProcessor,
+    Memory,
+    Packer,
+    Terms,
+    from_bytes,
+    gathered,
+    judge,
+    pack_memory,
+    to_bytes,
+    unpack,
+    unpack_memory,
+)
 from recado.pipeline.errors import PipelineError
 
 TERMS = Terms(buckets=3)

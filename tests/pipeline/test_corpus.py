@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recado.pipeline import corpus
-from recado.pipeline.corpus import Split, Tally, find_files, read_split, splits_of
+from recado.pipeline import frequencies as corpus
 from recado.pipeline.errors import PipelineError
-from recado.semantics.words import WORD_CHARS, words
+from recado.pipeline.frequencies import Split, Tally, find_files, read_split, splits_of
+from recado.semantics.names import WORD_CHARS, words
 
 
 def counted(files, text_field=None, split_bytes=corpus.SPLIT_BYTES):

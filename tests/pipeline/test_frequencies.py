@@ -12,7 +12,7 @@ import pytest
 from recado.pipeline import frequencies
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.frequencies import lemma_frequencies, run_frequencies, word_frequencies
-from recado.semantics.words import lemmatiser, words
+from recado.semantics.names import lemmatiser, words
 
 CORPUS = files("recado").joinpath("data", "corpus")
 
@@ -66,7 +66,7 @@ def test_many_files_of_all_sorts(spark, tmp_path, monkeypatch):
 
 
 def _small_splits(files, text_field):
-    from recado.pipeline.corpus import splits_of
+    from recado.pipeline.frequencies import splits_of
 
     return splits_of(files, text_field, split_bytes=5000)
 

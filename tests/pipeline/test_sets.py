@@ -12,7 +12,7 @@ from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.partitioned.folder import ROUTER
+from recado.pipeline.partitioned.build import ROUTER
 from recado.pipeline.sets import ABOUT, DETAILS, INDEX, SubscriptionSet
 from strategies import events, filters
 

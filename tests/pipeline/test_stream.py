@@ -14,8 +14,7 @@ from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError, user_errors
 from recado.pipeline.readers import follow_events
 from recado.pipeline.sets import SubscriptionSet
-from recado.pipeline.sink import BatchFolder
-from recado.pipeline.stream import Identity, _claim, start_stream
+from recado.pipeline.stream import BatchFolder, Identity, _claim, start_stream
 from recado.pipeline.worker import read_choice, record_choice
 from samples import pairs
 

@@ -3,7 +3,7 @@
 import pytest
 
 from recado.semantics.engine import Semantics
-from recado.semantics.lexicon.load import load_lexicon
+from recado.semantics.lexicon.information import load_lexicon
 
 LICENCE = "  1 a licence, which every line of begins with two blanks  \r\n"
 DATA = {

@@ -7,7 +7,7 @@ T-15, the reference values, is in ``test_word_measures`` and ``test_name_measure
 
 import pytest
 
-from recado.filters.dataset import event_line
+from recado.filters.braces import event_line
 from recado.filters.syntax import parse_filter
 from recado.model.codec import read_event
 from recado.model.filter import And, Compare

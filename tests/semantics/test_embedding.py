@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from recado.errors import RecadoError
 from recado.semantics.embedding import model
-from recado.semantics.embedding.encoder import Encoder
+from recado.semantics.embedding.encoder import Encoder, product
+from recado.semantics.embedding.files import MOST_PIECES, WordPiece, read_tensors, split
 from recado.semantics.embedding.model import Model, load_model
-from recado.semantics.embedding.product import product
-from recado.semantics.embedding.safetensors import read_tensors
-from recado.semantics.embedding.wordpiece import MOST_PIECES, WordPiece, split
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "price", "sale", "##s", "##price", "un", "##able", "!", "日", "cafe"]
 

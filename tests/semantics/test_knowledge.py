@@ -8,7 +8,7 @@ from recado.errors import RecadoError
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.knowledge import Knowledge
-from recado.semantics.review import ReviewList
+from recado.semantics.overrides import ReviewList
 from recado.semantics.settings import SemanticSettings
 
 MEAN = SemanticSettings("mean")

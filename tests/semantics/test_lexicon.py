@@ -11,9 +11,9 @@ from recado.model.subscription import Subscription
 from recado.semantics import archive
 from recado.semantics.engine import Semantics
 from recado.semantics.frequencies import Frequencies
-from recado.semantics.lexicon import load, source
-from recado.semantics.lexicon.information import load_information, sources
-from recado.semantics.lexicon.load import load_lexicon
+from recado.semantics.lexicon import information as load
+from recado.semantics.lexicon import source
+from recado.semantics.lexicon.information import load_information, load_lexicon, sources
 from recado.semantics.lexicon.source import LexiconError
 from recado.semantics.match import semantic_match
 from recado.semantics.settings import SemanticSettings

@@ -11,7 +11,7 @@ from recado.semantics import matcher_shapes
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.match import semantic_match
-from recado.semantics.matcher_ahead import PreparedMatcher
+from recado.semantics.matcher import PreparedMatcher
 
 NAMES = ("price", "prices", "prize", "sale price", "salePrice", "colour", "color", "collar", "weight", "wait")
 TEXTS = ("red", "reed", "read", "blue", "blew")

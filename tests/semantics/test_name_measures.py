@@ -11,7 +11,7 @@ from recado.errors import RecadoError
 from recado.semantics.engine import Semantics
 from recado.semantics.measures import get_measure, measure_names, register, registry
 from recado.semantics.measures.base import Measured
-from recado.semantics.measures.strings import SCORERS
+from recado.semantics.measures.names import SCORERS
 from recado.semantics.settings import SemanticSettings
 
 PARTS = [

@@ -5,11 +5,10 @@ import json
 import pytest
 
 from recado.errors import RecadoError
-from recado.semantics import review
+from recado.semantics import overrides as review
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
-from recado.semantics.overrides import Given, Overrides, read_pairs
-from recado.semantics.review import Open, ReviewList
+from recado.semantics.overrides import Given, Open, Overrides, ReviewList, read_pairs
 from recado.semantics.settings import SemanticSettings
 
 TOML = """\

@@ -10,8 +10,7 @@ from recado.filters.evaluate import matches, names_of
 from recado.filters.syntax import parse_filter
 from recado.model.event import ENVELOPE, Event
 from recado.model.filter import FALSE, TRUE, And, Compare, Exists, Not, Or, Sql
-from recado.semantics.alignment import Alignment, Pair
-from recado.semantics.rewriting import constraint_names, renamed, rewrite
+from recado.semantics.alignment import Alignment, Pair, constraint_names, renamed, rewrite
 from strategies import events, filters
 
 A, B, X = Compare("a", ">", 1), Compare("b", "==", "x"), Exists("x")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recado.errors import RecadoError
-from recado.semantics.words import in_word, languages, lemmatiser, words
+from recado.semantics.names import in_word, languages, lemmatiser, words
 
 
 @pytest.mark.parametrize(

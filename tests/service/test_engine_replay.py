@@ -8,7 +8,7 @@ import sqlite3
 import msgspec
 
 import recado
-from recado.cli.context_target import Where
+from recado.cli.context import Where
 from recado.cli.replay import replay
 from service.engine_kit import BEN, event
 from service.running import http, run, serving

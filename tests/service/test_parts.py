@@ -24,7 +24,7 @@ from recado.service.metrics import COUNTS, DURATIONS, LABELLED, Histogram, Metri
 from recado.service.permissions import Busy, Conflict, Denied, Unknown
 from recado.service.server import Server, open_tokens
 from recado.service.tokens import add_token, revoke_token
-from recado.store.log.errors import LogError
+from recado.store.log.settings import LogError
 from service.running import agent, config, http, m, run, serving
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,8 +8,8 @@ import pytest
 from recado.errors import RecadoError
 from recado.protocols.session import messages as m
 from recado.semantics import engine as semantics_engine
-from recado.semantics.lexicon.load import load_lexicon
-from recado.semantics.review import ReviewList
+from recado.semantics.lexicon.information import load_lexicon
+from recado.semantics.overrides import ReviewList
 from recado.service import engine_upkeep
 from recado.service.matching_semantic import CACHE_FILE
 from service.engine_kit import ANA, ROOT, Clock, attached, event, opened, positions, settled, story, subscribed

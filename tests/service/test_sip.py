@@ -16,17 +16,17 @@ from recado.client.client import Client
 from recado.client.errors import ClientError
 from recado.client.options import make_options
 from recado.client.transports.sip import SipLine
-from recado.datagrams import RudpEndpoint
-from recado.datagrams.sip import open_endpoint
 from recado.model.codec import read_event
+from recado.net import RudpEndpoint
+from recado.net.sip import open_endpoint
 from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
 from recado.protocols.sip import events
-from recado.protocols.sip.address import Address, read_address
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.uri import Address, read_address
 from recado.service.config import ConfigError, make_config
 from recado.service.permissions import Principal
 from recado.service.sip.people import People

@@ -14,7 +14,7 @@ from recado.protocols.machine import (
     Started,
     TimerFired,
 )
-from recado.sim.streams import stream
+from recado.sim.kernel import stream
 
 
 class PlainNode:

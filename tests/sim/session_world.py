@@ -21,7 +21,7 @@ from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
-from recado.protocols.session.agent_words import (
+from recado.protocols.session.commands import (
     AgentSettings,
     Answered,
     CancelSubscription,
@@ -32,14 +32,13 @@ from recado.protocols.session.agent_words import (
 )
 from recado.sim.draws import uniform
 from recado.sim.faults import Duplication, Loss, Reordering
-from recado.sim.kernel import Simulation
+from recado.sim.kernel import Simulation, stream
 from recado.sim.mobility.broker import Broker
 from recado.sim.mobility.calls import BrokerSettings
 from recado.sim.mobility.device import Device, MoveTo
 from recado.sim.mobility.keeping import EPOCH, instant
 from recado.sim.mobility.wire import BROKER
 from recado.sim.network import Links
-from recado.sim.streams import stream
 
 TYPES = ("a", "b")
 TROUBLE = 90.0

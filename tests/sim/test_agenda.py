@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from hypothesis import given, strategies
 
-from recado.sim import agenda as module
-from recado.sim.agenda import LATEST, Agenda
+from recado.sim import kernel as module
+from recado.sim.kernel import LATEST, Agenda
 
 DELAYS = {
     "one moment": lambda rng: 0.0,

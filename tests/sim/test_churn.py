@@ -5,11 +5,10 @@ from statistics import fmean
 import pytest
 
 from recado.protocols.machine import Send, SendFailed
-from recado.sim.churn import Churn
 from recado.sim.draws import constant, exponential, truncated, weibull
-from recado.sim.kernel import Simulation
+from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Mesh
-from recado.sim.streams import stream
+from recado.sim.workload import Churn
 from sim.machines import Recorder
 
 

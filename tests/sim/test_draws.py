@@ -5,8 +5,7 @@ from statistics import fmean, median
 import pytest
 
 from recado.sim.draws import constant, exponential, lognormal, truncated, uniform, weibull
-from recado.sim.kernel import SimulationError
-from recado.sim.streams import stream
+from recado.sim.kernel import SimulationError, stream
 
 COUNT = 20_000
 HOUR = 3600.0

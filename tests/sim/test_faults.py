@@ -5,9 +5,8 @@ import pytest
 from recado.protocols.machine import Send, SendFailed
 from recado.sim.draws import constant
 from recado.sim.faults import Cuts, Duplication, Loss, Reordering
-from recado.sim.kernel import Simulation, SimulationError
+from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import Links, Mesh, UnitDelay
-from recado.sim.streams import stream
 from sim.machines import Recorder
 
 COUNT = 4000

@@ -21,12 +21,11 @@ from recado.protocols.machine import (
     Started,
     TimerFired,
 )
-from recado.sim import agenda
+from recado.sim import kernel as agenda
 from recado.sim.draws import uniform
 from recado.sim.faults import Duplication, Loss
-from recado.sim.kernel import Simulation, SimulationError
+from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import Links, Mesh, UnitDelay
-from recado.sim.streams import stream
 from sim.machines import Flood, Recorder, Restless, two
 from sim.plain import PlainSimulation
 

@@ -3,7 +3,7 @@
 import pytest
 
 from recado.protocols.machine import Asked, Deliver, Send, SetTimer, Started, TimerFired
-from recado.sim import agenda
+from recado.sim import kernel as agenda
 from recado.sim.kernel import SimulationError
 from recado.sim.network import Mesh
 from sim.machines import Recorder, two

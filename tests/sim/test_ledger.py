@@ -14,11 +14,10 @@ from recado.protocols.trees import TreeNode
 from recado.protocols.wire import wire_size
 from recado.sim.draws import uniform
 from recado.sim.faults import Loss
-from recado.sim.kernel import Simulation
+from recado.sim.kernel import Simulation, stream
 from recado.sim.ledger import Ledger
 from recado.sim.network import Links, UnitDelay
 from recado.sim.radio import IdealRadio
-from recado.sim.streams import stream
 from recado.sim.system import System
 from sim.machines import Beacon, Recorder, two
 

@@ -4,9 +4,8 @@ import pytest
 
 from recado.protocols.machine import Send
 from recado.sim.draws import constant, uniform
-from recado.sim.kernel import Simulation, SimulationError
+from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import Around, Bandwidth, Euclidean, Links, Mesh, UnitDelay
-from recado.sim.streams import stream
 from sim.machines import Recorder
 
 

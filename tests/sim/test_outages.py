@@ -5,11 +5,9 @@ import pytest
 from recado.protocols.machine import LinkDown, LinkUp, Received, Send, Started
 from recado.protocols.topology import line, parse_edges, random_graph
 from recado.sim.draws import uniform
-from recado.sim.faults import Cuts
-from recado.sim.kernel import Simulation, SimulationError
+from recado.sim.faults import Cuts, Outages, storm
+from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import Links, UnitDelay
-from recado.sim.outages import Outages, storm
-from recado.sim.streams import stream
 from sim.machines import Flood, Recorder
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from recado.protocols.machine import Received, Send, SendFailed
 from recado.sim.faults import Loss
-from recado.sim.kernel import Simulation, SimulationError
+from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.radio import (
     CROSSOVER_METRES,
     RANGE_METRES,
@@ -17,7 +17,6 @@ from recado.sim.radio import (
     received_watts,
     scatter,
 )
-from recado.sim.streams import stream
 from sim.machines import Beacon, Recorder
 
 

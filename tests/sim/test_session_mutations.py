@@ -10,10 +10,10 @@ from planted import mutate
 from recado.delivery.desk import Desk
 from recado.delivery.exchange import Exchange
 from recado.errors import RecadoError
-from recado.protocols.rudp.receiving import Receiver
-from recado.protocols.rudp.sending import Sender
-from recado.protocols.session import agent_care, agent_link
-from recado.protocols.session.agent_inbox import Inbox
+from recado.protocols.rudp.connection import Receiver, Sender
+from recado.protocols.session import agent as agent_link
+from recado.protocols.session import renewal as agent_care
+from recado.protocols.session.state import Inbox
 from recado.sim.mobility import broker, keeping
 from sim.session_world import life
 from sim.test_session_faults import SEEDS

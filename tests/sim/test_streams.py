@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from recado.sim.streams import lazy_stream, stream
+from recado.sim.kernel import lazy_stream, stream
 
 
 def draws(rng, count=5):
@@ -45,7 +45,7 @@ def test_a_lazy_stream_draws_the_same():
 
 def test_a_lazy_stream_is_not_made_before_it_is_used(monkeypatch):
     made = []
-    monkeypatch.setattr("recado.sim.streams.stream", lambda *name: made.append(name) or stream(*name))
+    monkeypatch.setattr("recado.sim.kernel.stream", lambda *name: made.append(name) or stream(*name))
     several = [lazy_stream(1, "node", node) for node in range(3)]
     assert made == []
     first, again = (several[1].random() for _ in range(2))

@@ -27,10 +27,9 @@ from recado.protocols.pubsub import Settled
 from recado.protocols.topology import NET_13, line
 from recado.sim.draws import constant, uniform
 from recado.sim.faults import Duplication
-from recado.sim.kernel import Simulation, SimulationError, Step
+from recado.sim.kernel import Simulation, SimulationError, Step, stream
 from recado.sim.network import Links, Mesh, UnitDelay
 from recado.sim.radio import IdealRadio
-from recado.sim.streams import stream
 from recado.sim.trace import Trace
 from sim.machines import Beacon, Flood, Recorder, Restless, two
 from sim.whole import everything, trees

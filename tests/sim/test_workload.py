@@ -7,9 +7,8 @@ from statistics import fmean
 import pytest
 
 from recado.protocols.machine import Asked
-from recado.sim.kernel import Simulation, SimulationError
+from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import UnitDelay
-from recado.sim.streams import stream
 from recado.sim.workload import Zipf, poisson, schedule, steady
 from sim.machines import Recorder
 

@@ -10,11 +10,9 @@ from recado.protocols.topology import Topology, random_graph
 from recado.protocols.trees import TreeNode, TreeSettings
 from recado.protocols.wire import wire_size
 from recado.sim.draws import uniform
-from recado.sim.faults import Cuts, Duplication, Loss, Reordering
-from recado.sim.kernel import Simulation
+from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, storm
+from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Bandwidth, Links
-from recado.sim.outages import Outages, storm
-from recado.sim.streams import stream
 from recado.sim.trace import Trace
 from sim.machines import Restless
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recado.store.log.rows import Entry, Row, stored
-from recado.store.log.tail import State, Tail
-from recado.store.log.together import read_together
-from recado.store.many import run_many
+from recado.store.log.tail import State, Tail, read_together
+from recado.store.sqlite import run_many
 from recado.store.state.schema import migrate
 from recado.store.state.store import FORGET_HELD, FORGET_MAIL
 

@@ -70,7 +70,7 @@ _VERBS = {
         "kernels": "Compile the kernels of the index ahead of their use.",
     },
 }
-_FOLDERS = ("semantics", "pipeline", "node")  # verbs whose commands have a module each
+_FOLDERS = ("pipeline",)  # verbs with more than one module
 
 
 def _all() -> App:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recado.cli.engines import Engine, make_engine
+from recado.cli.describe import show
 from recado.cli.inputs import Problems
-from recado.cli.match import Counts, read_events, read_subscriptions
+from recado.cli.match import Counts, Engine, make_engine, read_events, read_subscriptions
 from recado.cli.output import console, write_json
 from recado.cli.verb import verb
-from recado.cli.words import show
 from recado.model.event import Event
 
 if TYPE_CHECKING:

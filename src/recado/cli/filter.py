@@ -5,21 +5,22 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from recado.cli.describe import describe, verdict
 from recado.cli.output import complain, console, for_people, write_json, write_line
 from recado.cli.verb import BAD_INPUT, FAILED, OK, Source, verb
-from recado.cli.words import describe, verdict
 from recado.errors import FilterError
-from recado.filters import covering, merging
+from recado.filters import covering
+from recado.filters import covering as merging
 from recado.filters.cost import check_filter, cost_of
+from recado.filters.covering import find_witness
 from recado.filters.evaluate import View, evaluate, names_of, walk
 from recado.filters.expression import format as format_filter
 from recado.filters.normal import filter_key, normal_form
 from recado.filters.syntax import Syntax, parse_filter
-from recado.filters.witness import find_witness
 from recado.model.codec import read_event
 from recado.model.event import expansions
 from recado.model.filter import And, Constant, Filter, Not, Or
-from recado.model.flatten import jsonable
+from recado.model.flat import jsonable
 from recado.model.limits import LIMITS
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from recado.cli.context_target import Where
+from recado.cli.context import Where
 from recado.cli.output import complain, for_people, plural, write_json
-from recado.cli.session_views import show_all
+from recado.cli.session import show_all
 from recado.cli.verb import verb
 
 _HELP = """\
@@ -143,7 +143,7 @@ def purge(user: str = "", /, *, device: str = "", where: Where = Where()) -> int
 
 
 def _write(found: list[dict[str, Any]], format: str, json: bool) -> None:
-    from recado.cli.sub_format import writer
+    from recado.cli.sub import writer
 
     write = writer(format, json)
     for one in found:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 from recado.cli.output import complain, console, for_people, plural, write_json
-from recado.cli.verb import verb
+from recado.cli.verb import FAILED, OK, verb
 
 _HELP = """\
 A topology file says who is linked with whom:
@@ -85,8 +92,6 @@ def show(overlay: Overlay = "", /, *, subscription: str = "", json: bool = False
     json
         Write NDJSON even on a terminal.
     """
-    from recado.cli.overlay_views import tree_view
-
     overlay = _find(overlay)
     if not subscription:
         _show_nodes(overlay, json)
@@ -115,8 +120,6 @@ def story(about: str, /, *, overlay: str = "", last: int = 100, json: bool = Fal
     json
         Write NDJSON even on a terminal.
     """
-    from recado.cli.overlay_views import show_story
-
     with _watch(_find(overlay)) as watch:
         return show_story(watch.story(about, last), json)
 
@@ -137,8 +140,7 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
     json
         Write NDJSON even on a terminal.
     """
-    from recado.cli.overlay_views import outcomes_table
-    from recado.overlay.script import perform, read_script
+    from recado.overlay.client import perform, read_script
 
     steps = read_script(script)
     with _watch(_find(overlay)) as watch:
@@ -153,7 +155,7 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
 
 def _find(overlay: str) -> str:
     """The overlay that is meant; without a name, the only one."""
-    from recado.overlay.errors import OverlayError
+    from recado.overlay.limits import OverlayError
     from recado.overlay.names import check_name, running
 
     if overlay:
@@ -167,9 +169,9 @@ def _find(overlay: str) -> str:
 
 
 def _watch(overlay: str) -> Any:
-    from recado.overlay.errors import OverlayError
+    from recado.overlay.client import Watch
+    from recado.overlay.limits import OverlayError
     from recado.overlay.names import running
-    from recado.overlay.watch import Watch
 
     sockets = running(overlay)
     if not sockets:
@@ -178,7 +180,6 @@ def _watch(overlay: str) -> Any:
 
 
 def _show_nodes(overlay: str, json: bool) -> None:
-    from recado.cli.overlay_views import nodes_table
 
     with _watch(overlay) as watch:
         shown = watch.all("show")
@@ -187,3 +188,184 @@ def _show_nodes(overlay: str, json: bool) -> None:
         return
     for node in shown.values():
         write_json(node)
+
+
+# --- How nodes, links, trees and stories look on a terminal. Everything takes the plain data of a control socket
+
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""The routing row of one subscription at each node that has one: ``next`` and ``origin``."""
+
+
+def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, title_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def node_view(shown: Mapping[str, Any], trees: Mapping[str, Rows]) -> list[RenderableType]:
+    """A node with everything that it knows."""
+    machine = shown["machine"]
+    about = Text(f"{shown['node']} of overlay {shown['overlay']}, {shown['protocol']}, listens on {shown['address']}")
+    roles = [f"publishes {', '.join(machine['publishes'])}"] if machine.get("publishes") else []
+    roles += [f"subscribed: {', '.join(machine['subscriptions'])}"] if machine.get("subscriptions") else []
+    return [
+        about,
+        Text("; ".join(roles) or "a broker: neither publishes nor subscribes"),
+        "",
+        links_table(shown["links"]),
+        "",
+        counters_table(shown["counters"]),
+        *(piece for id, rows in trees.items() for piece in ("", tree_view(id, rows, at=shown["node"]))),
+    ]
+
+
+def links_table(links: Mapping[str, Mapping[str, Any]]) -> Table:
+    numbers = ("sent", "received", "queued", "seconds")
+    table = _table("links", "peer", "dialled by", *numbers, right=numbers)
+    for peer, link in links.items():
+        by = "this node" if link["dialled"] else "the peer"
+        queued = f"{link['queued_bytes']:,} B"
+        table.add_row(peer, by, f"{link['sent']:,}", f"{link['received']:,}", queued, f"{link['seconds']:.0f}")
+    return table
+
+
+def counters_table(counters: Mapping[str, Any]) -> Table:
+    table = _table("messages", "kind", "sent", "received", "failed", right=("sent", "received", "failed"))
+    columns = [counters[name] for name in ("sent", "received", "failed")]
+    for kind in sorted({kind for column in columns for kind in column}):
+        table.add_row(kind, *(f"{column.get(kind, 0):,}" for column in columns))
+    table.add_row("bytes", f"{counters['sent_bytes']:,}", f"{counters['received_bytes']:,}", "")
+    return table
+
+
+def tree_view(subscription: str, rows: Rows, at: str = "") -> Tree:
+    """The tree of a subscription from its root; with what nodes on other machines are named but not known."""
+    drawn: dict[str, None] = {}
+    roots = [name for name, row in rows.items() if name in row["next"]]
+    tree = Tree(Text(f"tree of {subscription}", style="bold"), guide_style="dim")
+    for name in roots or _tops(rows):
+        _grow(tree, name, rows, drawn, at)
+    if not rows:
+        tree.add(Text("no node here has a row of it", style="dim"))
+    return tree
+
+
+def _tops(rows: Rows) -> list[str]:
+    """Where to begin if the subscriber is not among the nodes that were asked: whose next is unknown."""
+    return [name for name, row in rows.items() if not any(next in rows for next in row["next"])]
+
+
+def _grow(above: Tree, name: str, rows: Rows, drawn: dict[str, None], at: str) -> None:
+    row = rows.get(name)
+    label = Text(name, style="bold" if name == at else "")
+    if row is None:
+        label.append("  on another machine", style="dim")
+    else:
+        label.append("  subscriber" if name in row["next"] else "", style="dim")
+        label.append("  publisher" if name in row["origin"] else "", style="dim")
+    branch = above.add(label)
+    if row is None or name in drawn:
+        return
+    drawn[name] = None
+    for origin in row["origin"]:
+        if origin != name:
+            _grow(branch, origin, rows, drawn, at)
+
+
+def nodes_table(shown: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One line for each node of an overlay."""
+    numbers = ("rows", "sent", "delivered")
+    table = _table("", "node", "address", "links", "publishes", "subscribed", *numbers, right=numbers)
+    for column in (table.columns[1], *table.columns[-3:]):
+        column.no_wrap = True
+    for name, node in shown.items():
+        machine, counters = node["machine"], node["counters"]
+        table.add_row(
+            name,
+            node["address"],
+            " ".join(node["links"]),
+            " ".join(machine.get("publishes", ())),
+            " ".join(machine.get("subscriptions", ())),
+            f"{sum(map(len, machine.get('tables', {}).values())):,}",
+            f"{sum(counters['sent'].values()):,}",
+            f"{counters['delivered']:,}",
+        )
+    return table
+
+
+def outcomes_table(outcomes: Iterable[Any]) -> Table:
+    """One line for each step of a script."""
+    table = _table("", "node", "operation", "messages", "by kind", "delivered to", right=("messages",))
+    for outcome in outcomes:
+        kinds = " ".join(f"{kind} {count}" for kind, count in outcome.messages.items())
+        to = " ".join(delivered.node for delivered in outcome.deliveries)
+        step = outcome.step
+        what = step.id or step.type or (step.event or step.subscription or {}).get("id", "")
+        table.add_row(step.node, f"{step.do} {what}", f"{sum(outcome.messages.values()):,}", kinds, to)
+    return table
+
+
+def item_line(item: Mapping[str, Any]) -> Text:
+    """What a subscription brought, on one line."""
+    if "gap" in item:
+        return Text(f"{item['gap']} events were dropped because they were not read in time", style="yellow")
+    if "event" not in item:
+        rest = " ".join(f"{name}={value}" for name, value in item.items() if name != "fact")
+        return Text(f"{item['fact']} {rest}", style="dim")
+    event = dict(item["event"])
+    line = Text(str(event.pop("id")), style="bold")
+    line.append(f"  {event.pop('type', '')}  ", style="cyan")
+    return line.append("  ".join(f"{name}={_value(value)}" for name, value in event.items()))
+
+
+def show_story(steps: Sequence[Mapping[str, Any]], json: bool) -> int:
+    """The steps, and the exit code: 1 if there are none."""
+    out = console()
+    for step in steps:
+        if not for_people(json):
+            write_json(step)
+            continue
+        for line in step_lines(step):
+            out.print(line, soft_wrap=True)
+    return OK if steps else FAILED
+
+
+def step_lines(step: Mapping[str, Any]) -> Iterator[Text]:
+    """What happened, and below it what the node did."""
+    at = datetime.fromtimestamp(step["time"], UTC).strftime("%H:%M:%S.%f")[:-3]
+    node = f"{step['node']}  " if "node" in step else ""
+    yield Text(f"{at}  {node}{_happened(step)}")
+    for effect in step["then"]:
+        yield Text(f"    {_done(effect)}", style="dim")
+
+
+def _happened(step: Mapping[str, Any]) -> str:
+    match step["what"]:
+        case "Received":
+            return f"received {step['kind']} from {step['from']}  {_value(step['message'])}"
+        case "Asked":
+            return f"asked to {step['kind']}  {_value(step['message'])}"
+    rest = {k: v for k, v in step.items() if k not in ("node", "step", "time", "what", "then")}
+    return f"{step['what']}  {_value(rest)}"
+
+
+def _done(effect: Mapping[str, Any]) -> str:
+    if effect["do"] == "Send":
+        return f"-> {effect['to']}  {effect['kind']}" + (f"  ({effect['why']})" if effect["why"] else "")
+    if effect["do"] in ("Deliver", "Report"):
+        return f"{effect['do'].lower()}s {effect['kind']}  {_value(effect['message'])}"
+    return f"{effect['do']}  {_value({k: v for k, v in effect.items() if k != 'do'})}"
+
+
+def _value(value: Any, most: int = 120) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(_brief(value)).decode()
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _brief(value: Any) -> Any:
+    """Without what is empty."""
+    if isinstance(value, dict):
+        return {name: _brief(one) for name, one in value.items() if one not in (None, "", [], {})}
+    return [_brief(one) for one in value] if isinstance(value, list) else value

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 import sys
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from recado.cli.context_target import Where
+from recado.cli.context import Where
 from recado.cli.output import complain, for_people, plural, write_json
 from recado.cli.verb import FAILED, OK, Positive, Source, verb
 from recado.errors import RecadoError
+from recado.model.values import format_time
 
 if TYPE_CHECKING:
     from recado.client.client import Client
@@ -96,7 +102,6 @@ def _whole(event: str) -> bool:
 
 
 def _from_arguments(type: str, attributes: tuple[str, ...], count: int) -> Iterator[tuple[str, bytes | dict[str, Any]]]:
-    from recado.cli.pub_template import expand, members
 
     for number in range(1, count + 1):
         if _whole(type):
@@ -121,8 +126,6 @@ def _from_file(path: str, template: bool) -> Iterator[tuple[str, bytes | RecadoE
 
 def _filled(raw: bytes, number: int) -> bytes:
     """Bytes that are no text stay as they are, for whoever reads the event to complain about."""
-    from recado.cli.pub_template import expand
-
     return expand(raw.decode(errors="surrogateescape"), number).encode(errors="surrogateescape")
 
 
@@ -201,3 +204,52 @@ class _Run:
     def _problem(self, place: str, error: Exception) -> None:
         self.failed += 1
         complain(f"{place}: " + str(error).replace("\n", "\n    "))
+
+
+# --- Templates in what is published: ``{{count}}``, ``{{random 1 100}}``, ``{{now}}``, ``{{uuid}}`` ------------------
+
+
+_HOLE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+_RIGHT = "{{count}}, {{random 1 100}}, {{now}} and {{uuid}}"
+
+
+def expand(text: str, count: int) -> str:
+    """The text with its holes filled; ``count`` is the number of this event, from 1."""
+    return _HOLE.sub(lambda hole: _value(hole[1].lower().split(), hole[0], count), text) if "{{" in text else text
+
+
+def _value(words: list[str], hole: str, count: int) -> str:
+    match words:
+        case ["count"]:
+            return str(count)
+        case ["now"]:
+            return format_time(datetime.now(UTC))
+        case ["uuid"]:
+            return str(uuid.uuid4())
+        case ["random", low, high] if _read_integer(low) and _read_integer(high) and int(low) <= int(high):
+            return str(int(low) + secrets.randbelow(int(high) - int(low) + 1))
+    raise RecadoError(f"there is no template {hole}; there are {_RIGHT}")
+
+
+def _read_integer(text: str) -> bool:
+    return re.fullmatch(r"-?\d{1,15}", text) is not None
+
+
+def members(type: str, pairs: tuple[str, ...], count: int) -> dict[str, Any]:
+    """The members of event number ``count``, from ``Tick Price=24.9 Stock=PETR4``."""
+    found: dict[str, Any] = {"type": expand(type, count)} if type else {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise RecadoError(f"{pair!r} is not name=value, such as Price=24.9")
+        found[name] = scalar(expand(value, count))
+    return found
+
+
+def scalar(text: str) -> Any:
+    """A number, true, false, or a JSON text, array or object if it can be read so; else the text itself."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return text if value is None else value

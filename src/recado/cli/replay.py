@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from recado.cli.context_target import Where, beginning
+from recado.cli.context import Where, beginning
 from recado.cli.output import complain
-from recado.cli.sub_meaning import ByMeaning
+from recado.cli.sub import ByMeaning
 from recado.cli.verb import AtMost, verb
 
 _HELP = """\
@@ -54,7 +54,7 @@ def replay(
     """
     from msgspec.json import encode
 
-    from recado.cli.sub_format import writer
+    from recado.cli.sub import writer
 
     position, since = beginning(start)
     write = writer(format, json)

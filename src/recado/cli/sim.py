@@ -14,7 +14,7 @@ from recado.cli.output import complain, console, for_people, plural, write_json,
 from recado.cli.verb import BAD_INPUT, OK, verb
 
 if TYPE_CHECKING:
-    from recado.sim.runs.perform import Outcome
+    from recado.sim.runs.run import Outcome
     from recado.sim.runs.scenario import Run
 
     Source = Callable[[Sequence[Run]], Iterator[Outcome]]
@@ -96,8 +96,7 @@ def run(
 
 
 def _sweep(runs: Sequence[Run], out: Path, source: Source, *, force: bool, json: bool, quiet: bool) -> int:
-    from recado.sim.runs.journal import Journal
-    from recado.sim.runs.results import write_results
+    from recado.sim.runs.results import Journal, write_results
 
     people = for_people(json)
     with Journal(out, runs, force) as journal:
@@ -119,7 +118,7 @@ def _sweep(runs: Sequence[Run], out: Path, source: Source, *, force: bool, json:
 
 def _outcomes(runs: Sequence[Run], workers: int | None, master: str | None) -> Iterator[Outcome]:
     if master is None:
-        from recado.sim.runs.execute import execute
+        from recado.sim.runs.run import execute
 
         yield from execute(runs, workers)
         return
@@ -145,7 +144,7 @@ def _line(outcome: Outcome) -> dict[str, Any]:
 
 def _trace(run: Run, node: str | None, event: str | None) -> int:
     """What happened at a node, and how an event travelled; one line for every step."""
-    from recado.sim.runs.replay import replay
+    from recado.sim.runs.run import replay
 
     for line in replay(run, node, event):
         write_line(line)
@@ -177,8 +176,8 @@ def _progress(total: int, done: int, quiet: bool) -> Iterator[Any]:
 
 def _list(runs: Sequence[Run], json: bool) -> None:
     """The runs with the parameters in which they differ."""
-    from recado.sim.runs.perform import seed_of
-    from recado.sim.runs.setting import parameters
+    from recado.sim.runs.run import seed_of
+    from recado.sim.runs.scenario import parameters
 
     flat = [parameters(run.setting) for run in runs]
     names = dict.fromkeys(name for each in flat for name in each)
@@ -239,9 +238,8 @@ def plot(
     log_y
         Logarithmic y axis.
     """
-    from recado.sim.runs.plot import Look, draw
+    from recado.sim.runs.plot import Look, draw, select, series_of
     from recado.sim.runs.results import read_results
-    from recado.sim.runs.series import select, series_of
 
     rows = select(read_results(results), where)
     folder = results if results.is_dir() else results.parent

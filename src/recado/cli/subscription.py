@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from recado.cli.context_target import Where
+from recado.cli.context import Where
 from recado.cli.output import complain, plural, write_line
-from recado.cli.session_views import show_all
+from recado.cli.session import show_all
 from recado.cli.verb import Positive, verb
 
 _HELP = """\

@@ -26,9 +26,8 @@ from recado.client.errors import (
     TooManyInFlight,
     Unreachable,
 )
-from recado.client.notification import Notification
 from recado.client.options import make_options
-from recado.client.subscription import Subscription
+from recado.client.subscription import Notification, Subscription
 
 if TYPE_CHECKING:
     from recado.client.sync import SyncClient

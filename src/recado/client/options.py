@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from recado.client.contexts import resolve
-from recado.client.line import Line
-from recado.client.state_file import StateFile
-from recado.client.urls import Target
-from recado.protocols.session.agent_words import AgentSettings, Existing, OnCancelled
+from recado.client.driver import Line, StateFile
+from recado.client.urls import Target, resolve
+from recado.protocols.session.commands import AgentSettings, Existing, OnCancelled
 from recado.protocols.session.messages import Gap
 
 

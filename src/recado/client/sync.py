@@ -14,9 +14,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from recado.client.client import Client, Publishable
-from recado.client.notification import Notification
 from recado.client.options import make_options
-from recado.client.subscription import Subscription
+from recado.client.subscription import Notification, Subscription
 
 T = TypeVar("T")
 _HANDFUL = 64

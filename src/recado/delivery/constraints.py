@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from recado.delivery.zones import wall_clock
-from recado.model.times import format_time
+from recado.model.values import format_time
 
 Unit: TypeAlias = Literal["seconds", "minutes", "hours", "days"]
 When: TypeAlias = Literal["always", "disconnected"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from recado.delivery.constraints import Constraints, Frequency, Interval
-from recado.model.times import format_time
+from recado.model.values import format_time
 
 
 def satisfied(

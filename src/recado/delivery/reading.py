@@ -34,9 +34,9 @@ from recado.delivery.constraints import (
 )
 from recado.delivery.zones import find_zone
 from recado.errors import SubscriptionError
+from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS, Limits
-from recado.model.repeats import refuse_repeats
-from recado.model.times import EXAMPLE, format_time, parse_time
+from recado.model.values import EXAMPLE, format_time, parse_time
 
 LONGEST_PERIOD = timedelta(days=3660)
 

@@ -4,7 +4,7 @@
 term of g must be used up by the terms of f. Over comparisons, ranges, sets, ``exists``, prefixes and their negations
 this is exact, also for disjunctions. With opaque literals (suffix, regular expressions, CESQL...) a yes is still
 certain, a no may be ignorance. The same holds when a filter has more alternatives than the budget of
-``recado.filters.unions``.
+``recado.filters.terms``.
 
 An event with arrays matches if one of its single-valued views does. Whatever holds for every view, as covering and
 merging do, thus holds for every event. ``overlaps`` is about two views of one event: they have the same attributes and
@@ -14,15 +14,34 @@ the same envelope, and may differ in every other value, since that attribute can
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import reduce
+from itertools import islice, product
+
 from recado.filters import cesql
-from recado.filters.evaluate import holds
+from recado.filters.evaluate import evaluate, holds, names_of, walk
 from recado.filters.literals import Literal, candidates
-from recado.filters.normal import filter_key
-from recado.filters.sets import ABSENT, EMPTY, FULL, PRESENT, TRUE_ONLY, ValueSet, contains
-from recado.filters.terms import Term, conjoin
-from recado.filters.unions import STEPS, TooManyTermsError, covered, terms_of
+from recado.filters.normal import filter_key, needed_terms, union_filter
+from recado.filters.patterns import like_tokens
+from recado.filters.sets import (
+    ABSENT,
+    EMPTY,
+    FULL,
+    ORDERED,
+    PRESENT,
+    TRUE_ONLY,
+    Cuts,
+    ValueSet,
+    complement,
+    contains,
+    cuts_of,
+    join,
+)
+from recado.filters.terms import STEPS, Dimension, Term, TooManyTermsError, conjoin, covered, terms_of
 from recado.model.event import ENVELOPE
-from recado.model.filter import And, Filter, Sql
+from recado.model.filter import And, Between, Compare, Exists, Filter, In, Or, Similar, Sql, Text
+from recado.model.values import INT_MAX, INT_MIN, Value
 
 _SHARED = frozenset((*ENVELOPE, "specversion"))
 """What is never an array: all views of an event have the same."""
@@ -126,3 +145,143 @@ def _string_exists(term: Term, name: str, literals: list[tuple[Literal, bool]]) 
         contains(values, text) and all(holds(literal, text) is wanted for literal, wanted in literals)
         for text in candidates(values, literals)
     )
+
+
+# --- Merging: one filter in the place of two -------------------------------------------------------------------------
+#
+# A *perfect* merger matches exactly the events that either filter matches, and is smaller than the two side by side:
+# one covers the other, or conjunctions that agree on all attributes but one are joined there (``x == 5 and y in {2,
+# 3}`` with ``x == 5 and y in {4, 5}``; ranges that overlap or touch), or any other union that comes to fewer
+# conjunctions.
+#
+# An *imperfect* merger is a single conjunction that matches at least those events, and perhaps more: each attribute
+# admits what it admits in either filter, and an attribute that one of them leaves free is left free.
+
+
+PIECES = 64
+"""An imperfect merger lets an attribute have this many separate ranges of a kind, then closes the gaps."""
+
+
+def merge(filter: Filter, other: Filter) -> Filter | None:
+    """The perfect merger; None if there is none that would be smaller than both filters side by side."""
+    if covers(filter, other):
+        return filter
+    if covers(other, filter):
+        return other
+    try:
+        apart = len(needed_terms(filter)) + len(needed_terms(other))
+        together = needed_terms(Or((filter, other)))
+    except TooManyTermsError:
+        return None
+    return union_filter(together) if len(together) < apart else None
+
+
+def merge_imperfect(filter: Filter, other: Filter) -> Filter:
+    """A filter that matches whatever either one matches: the perfect merger, or else one conjunction around both."""
+    perfect = merge(filter, other)
+    if perfect is not None:
+        return perfect
+    try:
+        terms = terms_of(filter) + terms_of(other)
+    except TooManyTermsError:
+        return Or((filter, other))
+    return union_filter([reduce(_around, terms)])
+
+
+def _around(a: Term, b: Term) -> Term:
+    """A term that contains both."""
+    out: Term = {}
+    for dimension in dict.fromkeys((*a, *b)):
+        values = _either(a, b, dimension)
+        if values != FULL:
+            out[dimension] = values
+    return out
+
+
+def _either(a: Term, b: Term, dimension: Dimension) -> ValueSet:
+    """What the dimension may be in either term, so far as that can be told."""
+    if isinstance(dimension, str):
+        return _closed(join(a.get(dimension, FULL), b.get(dimension, FULL)))
+    for values in (TRUE_ONLY, complement(TRUE_ONLY)):
+        if all(conjoin(term, [(dimension, complement(values))]) is None for term in (a, b)):
+            return values
+    return FULL
+
+
+def _closed(values: ValueSet) -> ValueSet:
+    """The set, with each kind that has too many ranges replaced by the one range around them."""
+    return ValueSet(values.flags, *(_hull(cuts_of(values, kind)) for kind in ORDERED))
+
+
+def _hull(cuts: Cuts) -> Cuts:
+    if len(cuts) <= 2 * PIECES:
+        return cuts
+    return cuts[:1] if len(cuts) % 2 else (cuts[0], cuts[-1])
+
+
+# --- Events made to order: a small search for a view that satisfies a filter -----------------------------------------
+#
+# Each attribute that the filter names is tried with the values the filter speaks of, their near neighbours, and with
+# being absent. What is found is checked by the evaluator, so it is always right; what is not found may exist all the
+# same. The search ends after a fixed number of tries, so it costs bounded time.
+
+
+TRIES = 20_000
+
+
+def find_witness(filter: Filter, tries: int = TRIES) -> dict[str, Value] | None:
+    """A single-valued view that the filter accepts, or None if the search found none."""
+    names = sorted(names_of(filter))
+    candidates = [_candidates(filter, name) for name in names]
+    for choice in islice(product(*candidates), tries):
+        view = {name: value for name, value in zip(names, choice, strict=True) if value is not None}
+        if evaluate(filter, view):
+            return view
+    return None
+
+
+def _candidates(filter: Filter, name: str) -> list[Value | None]:
+    """Absent, and every value worth a try; values that are equal but of different kinds are kept apart."""
+    found: dict[tuple[type, Value], Value] = {}
+    for node in walk(filter):
+        if getattr(node, "name", None) == name:
+            for value in _suggestions(node):
+                found.setdefault((type(value), value), value)
+    values: list[Value | None] = [*found.values()]
+    if not any(isinstance(value, str) for value in values):
+        values.append("other")
+    return [*values, None]
+
+
+def _suggestions(node: Filter) -> Iterator[Value]:
+    match node:
+        case Compare(_, _, value):
+            yield from _values_around([value])
+        case Between(_, low, high):
+            yield from _values_around([low, high])
+        case In(_, values):
+            yield from _values_around(values[:8])
+        case Text(_, "like", pattern):
+            yield "".join("x" if token == "" else token or "" for token in like_tokens(pattern))
+        case Text(_, _, pattern):
+            yield from (pattern, f"~{pattern}", f"{pattern}~")
+        case Similar(_, text):
+            yield text
+        case Exists():
+            yield 0
+
+
+def _values_around(values: Iterable[Value]) -> Iterator[Value]:
+    """The values themselves, then a little less and a little more."""
+    for value in values:
+        yield value
+        if isinstance(value, bool):
+            yield not value
+        elif isinstance(value, str):
+            yield value + "~"
+            yield value[:-1]
+        elif isinstance(value, datetime):
+            yield value - timedelta(seconds=1)
+            yield value + timedelta(seconds=1)
+        else:
+            yield from (near for near in (value - 1, value + 1, value + 0.5) if INT_MIN <= near <= INT_MAX)

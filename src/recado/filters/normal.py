@@ -1,6 +1,6 @@
 """Normal form: filters that mean the same are written the same.
 
-A filter is brought to its prime terms (``recado.filters.unions``), which depend on its meaning alone, and these are
+A filter is brought to its prime terms (``recado.filters.terms``), which depend on its meaning alone, and these are
 written in one order. So for and, or and not over comparisons, ranges, sets, ``exists`` and prefixes, equal meaning
 gives an equal normal form and an equal key; order, nesting, repetition and spelling leave no trace. Opaque literals
 take part as unknowns: equal keys always mean equal filters, but two ways to say the same with them may differ.
@@ -9,7 +9,7 @@ A filter with too many alternatives for that keeps its tree, with negations push
 disjunction simplified by itself, and its parts sorted: still equivalent and deterministic, no longer canonical.
 
 ``filter_key`` is taken for every subscription that is loaded, so plain conjunctions have a short way to the same
-text, in ``recado.filters.quick``.
+text, in ``recado.filters.normal``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,337 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from json.encoder import encode_basestring as quote
+from typing import Any
 
 from recado.filters.evaluate import walk
 from recado.filters.literals import implied_set, literal_key
-from recado.filters.quick import quick_key
-from recado.filters.sets import TRUE_ONLY, ValueSet, complement, join
-from recado.filters.spelling import set_filter, set_key
-from recado.filters.terms import Dimension, Term, atom, conjoin
-from recado.filters.unions import TooManyTermsError, covered, primes, terms_of
-from recado.model.filter import FALSE, TRUE, And, Constant, Filter, Not, Or, Sql
+from recado.filters.sets import (
+    ABSENT,
+    BOTTOM,
+    NAN,
+    NO,
+    ORDERED,
+    PRESENT,
+    TRUE_ONLY,
+    YES,
+    ValueSet,
+    after_prefix,
+    complement,
+    cuts_of,
+    join,
+    next_cut,
+    previous_number,
+    spans,
+    to_time,
+)
+from recado.filters.terms import Dimension, Term, TooManyTermsError, atom, conjoin, covered, primes, terms_of
+from recado.model.filter import FALSE, TRUE, And, Between, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
+from recado.model.values import Kind, Value, canonical
+
+# --- The short way to the key of a plain conjunction -----------------------------------------------------------------
+#
+# Nearly every subscription is a conjunction of comparisons, ranges and sets on different attributes. For those the
+# canonical text can be put together directly, without building value sets. Whatever has an edge to it (values that are
+# another value's neighbour, empty ranges, mixed sets, two predicates on one attribute) is left to the general way, and
+# tests hold that both ways give the same text.
+
+
+_NAMELESS = (Constant, Sql, Or, Not)
+_SAFE_INT = 2**52
+"""Smaller integers have only fractions as neighbours, and those have longer texts."""
+
+
+def quick_key(filter: Filter) -> str | None:
+    """The canonical text of a plain conjunction; None for everything else."""
+    if type(filter) is not And:
+        return _condition(filter)
+    held: dict[str, Filter] = {}
+    texts: dict[str, str] = {}
+    stack = [filter]
+    while stack:
+        for part in stack.pop().parts:
+            if isinstance(part, And):
+                stack.append(part)
+                continue
+            if isinstance(part, _NAMELESS):
+                return None
+            name = part.name
+            if name in texts:  # a second predicate may be the other end of a range; a third one is not plain
+                text = _two_bounds(held.pop(name, None), part)
+            else:
+                held[name] = part
+                text = _condition(part)
+            if text is None:
+                return None
+            texts[name] = text
+    return "&".join(sorted(texts.values())) or None
+
+
+def _two_bounds(one: Filter | None, two: Filter) -> str | None:
+    """The text of a range that was given by its two ends, as in ``x > 1 and x <= 5``."""
+    if type(one) is not Compare or type(two) is not Compare:
+        return None
+    low, high = (one, two) if one.op[0] == ">" else (two, one)
+    if low.op[0] != ">" or high.op[0] != "<" or (type(low.value) is str) is not (type(high.value) is str):
+        return None
+    left, right = _text(low.value), _text(high.value)
+    if left is None or right is None or not low.value < high.value:  # type: ignore[operator]  # of one kind
+        return None
+    return f"{quote(low.name)}{'[' if low.op == '>=' else '('}{left};{right}{']' if high.op == '<=' else ')'}"
+
+
+def _condition(predicate: Filter) -> str | None:
+    if type(predicate) is Compare:
+        return _compare(predicate)
+    if type(predicate) is Between:
+        return _between(predicate)
+    if type(predicate) is In:
+        return _in(predicate)
+    if type(predicate) is Exists:
+        return quote(predicate.name) + "*"
+    return None
+
+
+def _compare(predicate: Compare) -> str | None:
+    value, op = predicate.value, predicate.op
+    if type(value) is bool:
+        return f"{quote(predicate.name)}={'true' if value is (op == '==') else 'false'}" if op in ("==", "!=") else None
+    text = _text(value)
+    if text is None:
+        return None
+    name = quote(predicate.name)
+    if op == "==":
+        return f"{name}={text}"
+    if op[0] == "<":
+        return f"{name}(;{text}{']' if op == '<=' else ')'}"
+    if op[0] == ">":
+        return f"{name}{'[' if op == '>=' else '('}{text};)"
+    return f"{name}(;{text})({text};)"
+
+
+def _between(predicate: Between) -> str | None:
+    low, high = predicate.low, predicate.high
+    left, right = _text(low), _text(high)
+    if left is None or right is None or (type(low) is str) is not (type(high) is str):
+        return None
+    if left == right:
+        return f"{quote(predicate.name)}={left}"
+    return f"{quote(predicate.name)}[{left};{right}]" if low < high else None  # type: ignore[operator]  # both strings or both numbers
+
+
+def _in(predicate: In) -> str | None:
+    """A set of values of one kind; the texts of mixed sets have an order of their own."""
+    values = predicate.values
+    if not values:
+        return None
+    first = type(values[0])
+    if any(type(value) is not first for value in values):
+        return None
+    texts = [_text(value) for value in sorted(set(values))]
+    return None if None in texts else f"{quote(predicate.name)}={','.join(texts)}"  # type: ignore[arg-type]
+
+
+def _text(value: Value) -> str | None:
+    """A value's canonical text, if both cuts next to the value are surely told by it."""
+    if type(value) is str:
+        return quote(value) if value and value[-1] != "\0" else None
+    if type(value) is int:
+        return repr(value) if -_SAFE_INT < value < _SAFE_INT else None
+    if type(value) is not float:
+        return None
+    if value.is_integer():
+        return repr(int(value)) if -_SAFE_INT < value < _SAFE_INT else None
+    text = repr(value)
+    # two neighbouring floats cannot both have fifteen digits or fewer; next to zero they have few digits anyway
+    return text if len(text) <= 15 and 1e-300 < abs(value) < 1e300 else None
+
+
+# --- How a value set is written: as part of a canonical key, and as a filter -----------------------------------------
+#
+# Both are functions of the set alone, so sets that are equal are written alike. A cut lies between two neighbouring
+# values and could be told by either (``x > 5`` is ``x >= 5.000000000000001``); the one with the shorter text is chosen.
+#
+# The key's grammar, after the attribute's name in quotes::
+#
+#     condition = "!" ranges        all but these states; used when the set holds "absent"
+#               | "*"                   present, with any value
+#               | ranges
+#     ranges    = ["?"] ["=" value {"," value}] {span | kind "*"}        "?" is NaN
+#     span      = ("[" | "(") [value] ";" [value] ("]" | ")")            an end left out is unbounded
+#     value     = string in quotes | number | "@" microseconds | "true" | "false"
+
+
+Span = tuple[Any, Any]
+End = tuple[Any, bool]
+"""A value, and whether it belongs to the range."""
+
+
+def number_text(value: float) -> str:
+    return repr(canonical(value))
+
+
+def _value_text(kind: Kind, at: Any) -> str:
+    if kind is Kind.STRING:
+        return quote(at)
+    return number_text(at) if kind is Kind.NUMBER else f"@{at}"
+
+
+def _told_by_lower(kind: Kind, cut: Any) -> Any:
+    """The value just below the cut, if the cut is better told by it than by the value at it; else None."""
+    if kind is Kind.STRING:
+        return cut[:-1] if cut.endswith("\0") else None
+    if kind is Kind.TIME:
+        return cut - 1 if cut % 10 == 1 else None
+    lower = previous_number(cut)
+    return lower if len(number_text(lower)) < len(number_text(cut)) else None
+
+
+def _low_end(kind: Kind, cut: Any) -> End | None:
+    if cut == BOTTOM[kind]:
+        return None
+    lower = _told_by_lower(kind, cut)
+    return (cut, True) if lower is None else (lower, False)
+
+
+def _high_end(kind: Kind, cut: Any) -> End | None:
+    if cut is None:
+        return None
+    lower = _told_by_lower(kind, cut)
+    return (cut, False) if lower is None else (lower, True)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def set_key(values: ValueSet) -> str:
+    """The canonical text of a set."""
+    if values.flags & ABSENT:
+        return "!" + set_key(complement(values))
+    if values == PRESENT:
+        return "*"
+    single: list[str] = []
+    ranges: list[str] = []
+    for kind in ORDERED:
+        for low, high in spans(cuts_of(values, kind)):
+            if next_cut(kind, low) == high:
+                single.append(_value_text(kind, low))
+            else:
+                ranges.append(_span_text(kind, _low_end(kind, low), _high_end(kind, high)))
+    single += [text for flag, text in ((NO, "false"), (YES, "true")) if values.flags & flag]
+    head = "?" if values.flags & NAN else ""
+    return head + ("=" + ",".join(single) if single else "") + "".join(ranges)
+
+
+def _span_text(kind: Kind, low: End | None, high: End | None) -> str:
+    if low is None and high is None:
+        return f"{kind.name}*"
+    left = "(" if low is None else ("[" if low[1] else "(") + _value_text(kind, low[0])
+    right = ")" if high is None else _value_text(kind, high[0]) + ("]" if high[1] else ")")
+    return f"{left};{right}"
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+def set_filter(name: str, values: ValueSet) -> Filter:
+    """A filter that accepts exactly these states of the attribute; the set is neither empty nor full.
+
+    No predicate accepts NaN or absence by itself, so these two are reached by negation.
+    """
+    special = values.flags & (ABSENT | NAN)
+    if special == 0:
+        return _ordinary(name, values)
+    if special == ABSENT:
+        rest = _ordinary_parts(name, values)
+        return Or((Not(Exists(name)), *rest)) if rest else Not(Exists(name))
+    others = _ordinary_parts(name, complement(values))
+    if special == NAN:
+        return And((Exists(name), Not(_one(others)))) if others else Exists(name)
+    return Not(_one(others))
+
+
+def _one(parts: list[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def _ordinary(name: str, values: ValueSet) -> Filter:
+    return _one(_ordinary_parts(name, values))
+
+
+def _ordinary_parts(name: str, values: ValueSet) -> list[Filter]:
+    """Alternatives that together accept the set's values, NaN and absence aside."""
+    single: list[Value] = []
+    ranges: list[Filter] = []
+    for kind in ORDERED:
+        for group in _groups(kind, spans(cuts_of(values, kind))):
+            low, high = group[0][0], group[-1][1]
+            if next_cut(kind, low) == high:
+                single.append(_value(kind, low))
+            else:
+                ranges.append(_range(name, kind, (low, high), [_value(kind, end) for _, end in group[:-1]]))
+    single += [value for flag, value in ((NO, False), (YES, True)) if values.flags & flag]
+    if len(single) == 1:
+        return [Compare(name, "==", single[0]), *ranges]
+    return [In(name, tuple(single)), *ranges] if single else ranges
+
+
+def _groups(kind: Kind, pairs: list[Span]) -> list[list[Span]]:
+    """Neighbouring ranges with a single value between them go together: one range without those values."""
+    groups: list[list[Span]] = []
+    for pair in pairs:
+        if (
+            groups
+            and next_cut(kind, groups[-1][-1][1]) == pair[0]
+            and next_cut(kind, pair[0]) != pair[1]
+            and next_cut(kind, groups[-1][-1][0]) != groups[-1][-1][1]
+        ):
+            groups[-1].append(pair)
+        else:
+            groups.append([pair])
+    return groups
+
+
+def _value(kind: Kind, at: Any) -> Value:
+    if kind is Kind.TIME:
+        return to_time(at)
+    return canonical(at)
+
+
+def _range(name: str, kind: Kind, span: Span, without: list[Value]) -> Filter:
+    parts = _bounds(name, kind, span)
+    if without and not parts:
+        parts.append(Compare(name, "!=", without.pop(0)))
+    if not parts:
+        return _whole_kind(name, kind)
+    if len(without) == 1:
+        parts.append(Compare(name, "!=", without[0]))
+    elif without:
+        parts.append(Not(In(name, tuple(without))))
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _bounds(name: str, kind: Kind, span: Span) -> list[Filter]:
+    low, high = _low_end(kind, span[0]), _high_end(kind, span[1])
+    if kind is Kind.STRING and low is not None and low[1] and after_prefix(span[0]) == span[1]:
+        return [Text(name, "prefix", span[0])]
+    if low is not None and high is not None and low[1] and high[1]:
+        return [Between(name, _value(kind, low[0]), _value(kind, high[0]))]
+    parts: list[Filter] = []
+    if low is not None:
+        parts.append(Compare(name, ">=" if low[1] else ">", _value(kind, low[0])))
+    if high is not None:
+        parts.append(Compare(name, "<=" if high[1] else "<", _value(kind, high[0])))
+    return parts
+
+
+def _whole_kind(name: str, kind: Kind) -> Filter:
+    """Every value of an ordered kind; for numbers without naming infinity."""
+    if kind is Kind.NUMBER:
+        return Or((Compare(name, "<", 0), Compare(name, ">=", 0)))
+    return Compare(name, ">=", "" if kind is Kind.STRING else to_time(BOTTOM[kind]))
+
+
+# --- Normal form: filters that mean the same are written the same ----------------------------------------------------
 
 KEY_CHARS = 512
 """A longer canonical text is replaced by its 256-bit digest."""

@@ -5,8 +5,7 @@ line. From the bytes upward: ``frames`` and ``hello`` (pure), ``link`` and ``lin
 (effects), ``node``, ``control`` (the socket that programs use), ``launch`` and ``watch`` (many nodes on one machine).
 """
 
-from recado.overlay.errors import OverlayError
-from recado.overlay.limits import OVERLAY_LIMITS, OverlayLimits
+from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits
 from recado.overlay.node import Node
 from recado.overlay.protocol import TREES, OverlayProtocol, trees
 from recado.overlay.security import Tls, read_key

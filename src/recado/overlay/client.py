@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import closing, suppress
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -67,3 +69,159 @@ def ask(path: Path, do: str, *, timeout_seconds: float = 30.0, **fields: Any) ->
     """One request on a connection of its own."""
     with closing(NodeClient(path, timeout_seconds)) as client:
         return client.ask(do, **fields)
+
+
+# --- Look at a whole overlay on this machine through the control sockets of its nodes --------------------------------
+#
+# **Quiet** means that nothing is on its way: twice in a row, all nodes have taken the same number of steps and every
+# link has received at one end what was sent at the other. Two equal readings are needed, since nodes are read one by
+# one. A machine may still have timers set, for repairs that are due; ``timers=True`` waits for these as well.
+
+
+class Watch:
+    """Open connections to the nodes; use it as a context manager."""
+
+    def __init__(self, sockets: Iterable[Path]) -> None:
+        self._stack = ExitStack()
+        self.nodes: dict[str, NodeClient] = {}
+        for path in sockets:
+            self.nodes[path.stem] = self._stack.enter_context(NodeClient(path))
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def ask(self, node: str, do: str, **fields: Any) -> Any:
+        if node not in self.nodes:
+            raise OverlayError(f"there is no node {node!r}; there are {', '.join(self.nodes)}")
+        return self.nodes[node].ask(do, **fields)
+
+    def all(self, do: str, **fields: Any) -> dict[str, Any]:
+        """The same question to every node."""
+        return {name: node.ask(do, **fields) for name, node in self.nodes.items()}
+
+    # -- quiescence
+
+    def quiet(self, timeout_seconds: float = 60.0, *, timers: bool = False) -> None:
+        """Wait until nothing is on its way, and with ``timers`` nothing is still to come."""
+        end = time.monotonic() + timeout_seconds
+        before = None
+        while True:
+            counts = self.all("count")
+            waiting = timers and any(count["timers"] for count in counts.values())
+            if counts == before and settled(counts) and not waiting:
+                return
+            if time.monotonic() > end:
+                raise OverlayError(f"the overlay is not quiet after {timeout_seconds:g} s")
+            before = counts
+            time.sleep(0.005)
+
+    def sent(self) -> Counter[str]:
+        """Messages sent so far by all nodes, by kind."""
+        total: Counter[str] = Counter()
+        for count in self.all("count").values():
+            total.update(count["sent"])
+        return total
+
+    # -- trees
+
+    def rows(self, subscription: str) -> dict[str, dict[str, Any]]:
+        """Each node's routing row of a subscription, where it has one."""
+        found = {}
+        for name, shown in self.all("show").items():
+            for rows in shown["machine"].get("tables", {}).values():
+                if subscription in rows:
+                    found[name] = rows[subscription]
+        return found
+
+    def story(self, about: str, last: int = 100) -> list[dict[str, Any]]:
+        """The steps of all nodes that name a text, in the order of their times."""
+        steps = [
+            {"node": name, **step} for name, told in self.all("story", about=about, last=last).items() for step in told
+        ]
+        return sorted(steps, key=lambda step: (step["time"], step["node"], step["step"]))[-last:]
+
+
+def settled(counts: dict[str, Any]) -> bool:
+    """Has every link received at one end what was sent at the other?"""
+    for name, count in counts.items():
+        for peer, (sent, _) in count["links"].items():
+            if peer in counts and counts[peer]["links"].get(name, (0, -1))[1] != sent:
+                return False
+    return True
+
+
+# --- Scripts of operations on an overlay, one after another, each when the one before has come to rest ---------------
+#
+# One JSON object a line: ``node``, and a request of the control socket (``recado.overlay.control``) that an application
+# could make. Subscriptions of a script are kept until it unsubscribes.
+
+
+Operation = Literal["subscribe", "unsubscribe", "publish", "become-publisher", "become-broker"]
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    node: str
+    do: Operation
+    subscription: dict[str, Any] | None = None
+    event: dict[str, Any] | None = None
+    id: str | None = None
+    type: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What belongs to the request, besides its name."""
+        values = {name: getattr(self, name) for name in ("subscription", "event", "id", "type")}
+        follow = {"follow": False} if self.do == "subscribe" else {}
+        return {name: value for name, value in values.items() if value is not None} | follow
+
+
+class Delivered(msgspec.Struct, frozen=True, order=True):
+    node: str
+    event: str
+    subscriptions: tuple[str, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a step led to: messages by kind, and deliveries in the order of the nodes."""
+
+    step: Step
+    messages: dict[str, int]
+    deliveries: tuple[Delivered, ...]
+
+
+def read_script(path: Path) -> list[Step]:
+    """The steps of a script; an OverlayError names the line."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise OverlayError(f"{path}: cannot be read: {error.strerror}") from None
+    steps = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            steps.append(msgspec.json.decode(line, type=Step))
+        except msgspec.DecodeError as error:
+            raise OverlayError(f"{path}, line {number}: {error}") from None
+    return steps
+
+
+def perform(watch: Watch, steps: Iterable[Step]) -> Iterator[Outcome]:
+    """Carry out the steps on running nodes."""
+    watch.quiet(timers=True)
+    sent, seen = watch.sent(), _delivered(watch)
+    for step in steps:
+        watch.ask(step.node, step.do, **step.fields())
+        watch.quiet(timers=True)
+        now, all = watch.sent(), _delivered(watch)
+        messages = {kind: count - sent[kind] for kind, count in sorted(now.items()) if count > sent[kind]}
+        new = tuple(one for node, them in all.items() for one in them[len(seen[node]) :])
+        sent, seen = now, all
+        yield Outcome(step, messages, tuple(sorted(new)))
+
+
+def _delivered(watch: Watch) -> dict[str, list[Delivered]]:
+    told = watch.all("deliveries")
+    return {node: [Delivered(node, d["event"], tuple(d["subscriptions"])) for d in them] for node, them in told.items()}

@@ -25,10 +25,10 @@ from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.model.flat import to_flat
 from recado.model.limits import LIMITS
-from recado.overlay.errors import OverlayError
-from recado.overlay.listening import stop_listening
+from recado.overlay.driver import shown
+from recado.overlay.limits import OverlayError
+from recado.overlay.link import stop_listening
 from recado.overlay.node import Node
-from recado.overlay.story import shown
 from recado.overlay.streams import Gap, Item, Stream
 from recado.protocols.pubsub import Notified
 

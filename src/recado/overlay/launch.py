@@ -6,9 +6,14 @@ that was killed can be started again as it was; the nodes' control sockets; ``st
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
 import os
+import secrets
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -18,15 +23,62 @@ from typing import Any
 
 import msgspec
 
-from recado.overlay.client import ask
-from recado.overlay.errors import OverlayError
+from recado.errors import RecadoError
+from recado.overlay.client import Watch, ask
+from recado.overlay.control import Control
+from recado.overlay.limits import OverlayError, why
 from recado.overlay.names import check_name, overlay_folder, runtime, socket_path
 from recado.overlay.node import Node
 from recado.overlay.plan import Plan
-from recado.overlay.ports import free_address
 from recado.overlay.protocol import trees
-from recado.overlay.security import read_key
-from recado.overlay.watch import Watch
+from recado.overlay.security import Address, read_address, read_key
+
+# --- Ports for nodes that are started later, and may be started again ------------------------------------------------
+#
+# The system chooses a port from the range that outgoing connections get theirs from, and everybody who asks for any
+# port. Between the choice and the start of the node, or while a killed node is away, somebody else may be given it. So
+# ports are drawn from below that range.
+
+
+_LOWEST = 10_000
+_USUAL_END = 32_768
+_TRIALS = 1_000
+
+
+def free_address(text: str, stack: ExitStack) -> Address:
+    """The address, with a free port if it has none; the port is held until the stack is left."""
+    address = read_address(text)
+    if address.port:
+        return address
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    held = stack.enter_context(socket.socket(family))
+    return Address(address.host, _bind(held, address.host))
+
+
+def _bind(held: socket.socket, host: str) -> int:
+    end = _end()
+    for _ in range(_TRIALS):
+        port = _LOWEST + secrets.randbelow(end - _LOWEST)
+        try:
+            held.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise OverlayError(f"cannot listen on {host}: {why(error)}") from None
+        else:
+            return port
+    raise OverlayError(f"{host} has no free port between {_LOWEST} and {end}; give nodes ports of their own")
+
+
+def _end() -> int:
+    """Where the ports begin that the system hands out; 32,768 where it does not tell, or leaves too few below."""
+    try:
+        end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return _USUAL_END
+    return end if end > 2 * _LOWEST else _USUAL_END
+
+
+# --- Many nodes on this machine, for experiments: processes are started, watched until all links are up, and stopped
 
 FILE = "launch.json"
 PATIENCE_SECONDS = 5.0
@@ -180,7 +232,7 @@ def _start_process(launch: Launch, names: list[str]) -> None:
     log = str(launch.folder / "logs" / f"{names[0]}.log")
     pid = os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "recado.overlay.host", str(launch.folder), *names],
+        [sys.executable, "-m", "recado.overlay.launch", str(launch.folder), *names],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -289,4 +341,66 @@ def _is_host(pid: int, folder: Path) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"recado.overlay.host" in words and os.fsencode(folder) in words
+    return b"recado.overlay.launch" in words and os.fsencode(folder) in words
+
+
+# --- Run nodes in this process until they are told to stop: by a signal, over the control socket, or by a failure
+#
+# As a program, ``python -m recado.overlay.launch FOLDER NODE…`` runs nodes of the overlay that was launched in the
+# folder.
+
+
+log = logging.getLogger("recado.overlay")
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """One line for whatever happens to a node."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level)
+
+
+async def run_nodes(nodes: Iterable[tuple[Node, Path]]) -> int:
+    """Each node with its control socket. Exit code 0 if all were told to stop, 1 if one failed."""
+    signals = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signals.set)
+    running = [asyncio.create_task(_run_one(node, path, signals)) for node, path in nodes]
+    try:
+        return max(await asyncio.gather(*running))
+    finally:
+        signals.set()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _run_one(node: Node, path: Path, signals: asyncio.Event) -> int:
+    control = Control(node, path)
+    await control.claim()
+    try:
+        await node.start()
+        await control.start()
+        waits = [asyncio.create_task(event.wait()) for event in (signals, node.stopping)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+    finally:
+        await control.close()
+        await node.stop()
+    return 1 if node.failure else 0
+
+
+def main(arguments: list[str]) -> int:
+
+    folder, *names = arguments
+    log_to_stderr()
+    try:
+        return asyncio.run(run_nodes(launched_nodes(Path(folder), names)))
+    except RecadoError as error:
+        log.critical("%s", error)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,12 +12,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 
-from recado.overlay.complaints import foreign
-from recado.overlay.errors import LinkError
-from recado.overlay.frames import FrameDecoder, header
-from recado.overlay.hello import Bye, Control, Ping, Pong, Refuse, decode_control, encode_control
-from recado.overlay.limits import OverlayLimits
+from recado.overlay.hello import Bye, Control, FrameDecoder, Ping, Pong, Refuse, decode_control, encode_control, header
+from recado.overlay.limits import LinkError, OverlayLimits, foreign
 
 _PIECE = 65_536
 
@@ -211,3 +209,42 @@ class Link:
                 self.cut(f"silent for {quiet:.1f} s")
             elif quiet >= self._limits.ping_seconds:
                 self._say(Ping())
+
+
+# --- How long to wait before dialling again: exponential, with jitter, so that many nodes do not return at once
+
+
+class Backoff:
+    """Waits of between half and all of a bound that doubles, up to ``most``; ``reset`` after a success."""
+
+    def __init__(self, first: float, most: float, rng: Random) -> None:
+        self._first, self._most, self._rng = first, most, rng
+        self._failures = 0
+
+    def next(self) -> float:
+        bound = min(self._most, self._first * 2.0 ** min(self._failures, 63))
+        self._failures += 1
+        return bound * (0.5 + 0.5 * self._rng.random())
+
+    def reset(self) -> None:
+        self._failures = 0
+
+
+# --- The end of a listening socket, without losing a connection that is just being accepted --------------------------
+
+
+_TURNS = 3
+
+
+async def stop_listening(server: asyncio.Server) -> None:
+    """Accept nothing more, let what was accepted reach its callback, and close.
+
+    A connection takes some turns of the loop from being accepted to the callback. If the server is closed meanwhile,
+    asyncio drops the connection without closing it.
+    """
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    server.close()

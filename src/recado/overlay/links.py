@@ -23,14 +23,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from recado.overlay.backoff import Backoff
-from recado.overlay.complaints import Complaints, why
-from recado.overlay.errors import HelloError, LinkError, OverlayError
-from recado.overlay.frames import FrameDecoder, header
-from recado.overlay.hello import NONCE_BYTES, VERSION, Control, Handshake, Hello, Refuse, RefusedError, encode_control
-from recado.overlay.limits import OverlayLimits
-from recado.overlay.link import Link
-from recado.overlay.listening import stop_listening
+from recado.overlay.hello import (
+    NONCE_BYTES,
+    VERSION,
+    Control,
+    FrameDecoder,
+    Handshake,
+    Hello,
+    Refuse,
+    RefusedError,
+    encode_control,
+    header,
+)
+from recado.overlay.limits import Complaints, HelloError, LinkError, OverlayError, OverlayLimits, why
+from recado.overlay.link import Backoff, Link, stop_listening
 from recado.overlay.security import Address, Tls, check_listening
 
 log = logging.getLogger("recado.overlay")

@@ -13,7 +13,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 
 NAME_CHARS = 64
 SOCKET_PATH_BYTES = 100

@@ -22,9 +22,8 @@ from typing import Any
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.overlay.driver import Driver
-from recado.overlay.errors import OverlayError
-from recado.overlay.frames import HEADER_BYTES
-from recado.overlay.limits import OVERLAY_LIMITS, OverlayLimits
+from recado.overlay.hello import HEADER_BYTES
+from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits
 from recado.overlay.links import Identity, Links
 from recado.overlay.names import check_name
 from recado.overlay.protocol import TREES, OverlayProtocol

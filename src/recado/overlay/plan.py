@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from recado.errors import RecadoError
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 from recado.overlay.names import check_name
 from recado.overlay.protocol import trees
 from recado.protocols.topology import GENERATORS, NET_5_1, NET_13, NET_16, Topology

@@ -17,7 +17,7 @@ from recado.errors import RecadoError
 from recado.filters.cost import check_filter
 from recado.model.limits import LIMITS
 from recado.model.subscription import check_id
-from recado.overlay.errors import LinkError, OverlayError
+from recado.overlay.limits import LinkError, OverlayError
 from recado.protocols.machine import Machine, NodeId
 from recado.protocols.trees import MESSAGES, TreeNode, TreeSettings
 from recado.protocols.trees.messages import Graft, Interest, Join, MPYes, Q

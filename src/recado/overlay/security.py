@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 
 log = logging.getLogger("recado.overlay")
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from recado.overlay.errors import OverlayError
+from recado.overlay.limits import OverlayError
 
 FILE = "state.db"
 

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from recado.model.event import Event
-from recado.overlay.errors import OverlayError
-from recado.overlay.limits import OverlayLimits
+from recado.overlay.limits import OverlayError, OverlayLimits
 from recado.protocols.pubsub import Notified
 
 

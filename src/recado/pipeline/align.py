@@ -27,12 +27,12 @@ from recado.pipeline.errors import PipelineError, user_errors
 from recado.pipeline.match import event_form, travelling
 from recado.pipeline.meanings import good_events, semantics
 from recado.pipeline.readers import Source
-from recado.pipeline.result import EventForm
+from recado.pipeline.worker import EventForm
+from recado.semantics.alignment import constraint_names
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.knowledge import Knowledge
 from recado.semantics.match import attribute_names
-from recado.semantics.rewriting import constraint_names
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
 
 ROWS = 1_024

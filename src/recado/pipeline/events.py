@@ -29,7 +29,7 @@ from recado.matching.index import Index
 from recado.matching.json_texts import joined
 from recado.model.codec import parse_json, read_event
 from recado.model.event import Event
-from recado.model.times import format_time
+from recado.model.values import format_time
 
 Form = Literal["columns", "json", "cloudevents"]
 Array = NDArray[Any]

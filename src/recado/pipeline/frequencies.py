@@ -7,16 +7,21 @@ from a corpus of N words. The table is a folder:
     frequencies.json    tokens (N), language, words, lemmas, and what happened while the corpus was read
 
 The frequency of a lemma is the sum over its words. ``frequencies.json`` is written last: a folder with it is complete.
-Executors read files, cut them into words (``recado.semantics.words``) and send sums; Spark adds those up. Each
+Executors read files, cut them into words (``recado.semantics.names``) and send sums; Spark adds those up. Each
 different word is brought to its lemma once, after that.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
+from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from glob import glob, has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 import pyarrow as pa
@@ -24,10 +29,205 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from recado.errors import RecadoError
-from recado.pipeline.corpus import Split, Tally, find_files, read_split, splits_of
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.report.arrow import batch_of_rows
-from recado.semantics.words import lemmatiser
+from recado.pipeline.report.digest import batch_of_rows
+from recado.semantics.names import WORD_CHARS, in_word, lemmatiser, words
+
+# --- A corpus as files, read piece by piece in bounded memory --------------------------------------------------------
+#
+# Files are plain text, or JSON lines with the text in a named member; ``.gz`` of either. Plain files are cut into
+# splits that different tasks read: a split has the lines that begin in it. A compressed file is one split. No line is
+# ever held whole unless it is JSON, and then only up to ``LINE_BYTES``.
+#
+# What is wrong with a corpus does not stop the count. Bytes that are not UTF-8 are replaced by U+FFFD, which separates
+# words, and counted. A JSON line that cannot be read, or a file that ends too early or is no gzip file, is a *problem*
+# with its place and reason; what could be read before it counts.
+
+
+SPLIT_BYTES = 32 << 20
+PIECE_BYTES = 1 << 20
+LINE_BYTES = 16 << 20
+"""A longer line of JSON is left out."""
+PROBLEMS = 20
+"""So many problems of a split are told; the others are only counted."""
+_LONG_RUN = 16 * WORD_CHARS
+_JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+
+
+class Split(NamedTuple):
+    """The lines of a file that begin from ``start`` up to (without) ``end``; -1 is the end of the file."""
+
+    path: str
+    start: int
+    end: int
+
+
+class Tally:
+    """Words counted, and what happened on the way."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.facts: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    def add(self, text: str) -> None:
+        found = words(text)
+        self.counts.update(found)
+        if len(text) > WORD_CHARS:
+            self._drop_long(found)
+
+    def _drop_long(self, found: list[str]) -> None:
+        for word in [word for word in found if len(word) > WORD_CHARS]:
+            self.facts["overlong_words"] += 1
+            self.counts.pop(word, None)
+
+    def problem(self, place: str, reason: str) -> None:
+        self.facts["problems"] += 1
+        if len(self.problems) < PROBLEMS:
+            self.problems.append(f"{place}: {reason}")
+
+
+# -- which files -------------------------------------------------------------------------------------------------------
+
+
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files that paths, folders and patterns come to, each once, in order; hidden ones are left out."""
+    found: dict[Path, None] = {}
+    for path in (os.fspath(path) for path in paths):
+        if "://" in path and not path.startswith("file://"):
+            raise PipelineError(
+                f"{path}: only files that executors see as local ones can be read; for others, give a "
+                "DataFrame of texts to `word_frequencies`"
+            )
+        path = path.removeprefix("file://")
+        is_pattern = has_magic(path) and not Path(path).exists()
+        places = sorted(glob(path, recursive=True)) if is_pattern else [path]  # noqa: PTH207  # it may be absolute
+        files = [file for place in places for file in _inside(Path(place))]
+        if not files:
+            raise PipelineError(f"there is no file to read at {path}")
+        found.update(dict.fromkeys(file.absolute() for file in files))
+    return list(found)
+
+
+def _inside(path: Path) -> list[Path]:
+    if path.is_dir():
+        inside = (file for file in sorted(path.rglob("*")) if file.is_file())
+        return [file for file in inside if not any(part[0] in "._" for part in file.relative_to(path).parts)]
+    return [path] if path.is_file() else []
+
+
+def splits_of(files: Iterable[Path], text_field: str | None, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """How tasks share the files."""
+    out: list[Split] = []
+    for file in files:
+        if text_field is None and file.name.removesuffix(".gz").endswith(_JSON_ENDINGS):
+            raise PipelineError(f"{file} looks like JSON lines: say which member holds the text (text_field)")
+        if file.suffix == ".gz":
+            out.append(Split(str(file), 0, -1))
+        else:
+            size = file.stat().st_size
+            out += [Split(str(file), at, min(at + split_bytes, size)) for at in range(0, size, split_bytes)]
+    return out
+
+
+# -- what is in them ---------------------------------------------------------------------------------------------------
+
+
+def read_split(split: Split, text_field: str | None, tally: Tally) -> Iterator[str]:
+    """Texts that end between two words, a piece at a time."""
+    try:
+        with _opened(split.path) as file:
+            pieces = _counted(_lines(file, split), tally)
+            yield from _plain(pieces, tally) if text_field is None else _members(pieces, text_field, split, tally)
+    except (OSError, EOFError, zlib.error) as error:
+        tally.problem(split.path, f"cannot be read on: {error}")
+
+
+def _opened(path: str) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if path.endswith(".gz") else Path(path).open("rb")
+
+
+def _lines(file: BinaryIO, split: Split) -> Iterator[tuple[int, bytes]]:
+    """Where each line begins, and its bytes; a long line comes in pieces, and only the last ends with a newline."""
+    if split.start:
+        file.seek(split.start - 1)
+        while (skipped := file.readline(PIECE_BYTES)) and not skipped.endswith(b"\n"):
+            pass
+    begin = at = file.tell()
+    while begin < split.end or split.end < 0:
+        piece = file.readline(PIECE_BYTES)
+        if not piece:
+            return
+        yield begin, piece
+        at += len(piece)
+        if piece.endswith(b"\n"):
+            begin = at
+
+
+def _counted(pieces: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, bytes]]:
+    for begin, piece in pieces:
+        tally.facts["bytes"] += len(piece)
+        tally.facts["lines"] += piece.endswith(b"\n")
+        yield begin, piece
+
+
+def _plain(pieces: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[str]:
+    decoder = getincrementaldecoder("utf-8")("replace")
+    tail = ""
+    for _, piece in pieces:
+        text = decoder.decode(piece)
+        tally.facts["bad_utf8"] += max(0, text.count("\ufffd") - piece.count("\ufffd".encode()))
+        text = tail + text
+        cut = _boundary(text)
+        yield text[:cut]
+        tail = text[cut:][:_LONG_RUN]  # what is longer stays too long for a word
+    yield tail + decoder.decode(b"", final=True)
+
+
+def _boundary(text: str) -> int:
+    """The place after the last character that is part of no word."""
+    at = len(text)
+    while at and in_word(text[at - 1]):
+        at -= 1
+    return at
+
+
+def _members(pieces: Iterable[tuple[int, bytes]], field: str, split: Split, tally: Tally) -> Iterator[str]:
+    line, size, begin = b"", 0, 0
+    for begin, piece in pieces:
+        size += len(piece)
+        line = line + piece if size <= LINE_BYTES else b""
+        if piece.endswith(b"\n"):
+            yield from _member(line, size, field, f"{split.path}, byte {begin}", tally)
+            line, size = b"", 0
+    if size:
+        yield from _member(line, size, field, f"{split.path}, byte {begin}", tally)
+
+
+def _member(line: bytes, size: int, field: str, place: str, tally: Tally) -> Iterator[str]:
+    if size > LINE_BYTES:
+        tally.problem(place, f"the line has {size:,} bytes; the limit is {LINE_BYTES:,}")
+    elif line.strip():
+        try:
+            text = _text_of(line, field, tally)
+        except (msgspec.DecodeError, RecursionError, LookupError, TypeError) as error:
+            tally.problem(place, str(error) or "the JSON is nested far too deep")
+        else:
+            yield text
+
+
+def _text_of(line: bytes, field: str, tally: Tally) -> str:
+    text = line.decode("utf-8-sig", "replace")
+    tally.facts["bad_utf8"] += text.count("\ufffd") - line.count("\ufffd".encode())
+    record: Any = msgspec.json.decode(text)
+    if not isinstance(record, dict) or field not in record:
+        raise LookupError(f"there is no member {field!r}")
+    if not isinstance(record[field], str):
+        raise TypeError(f"the member {field!r} is no string")
+    return str(record[field])
+
+
+# --- Word and lemma frequencies of a corpus of any size: what ``freq(word)`` and the corpus size N are read from
 
 WORDS = "words.parquet"
 ABOUT = "frequencies.json"

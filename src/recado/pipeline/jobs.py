@@ -20,8 +20,7 @@ from recado.pipeline.match import as_set, match, notifications, rejections
 from recado.pipeline.partitioned import PartitionedSet, build_partitions, match_partitioned
 from recado.pipeline.readers import Format, Source, read_events, read_subscriptions_at
 from recado.pipeline.report import run_report
-from recado.pipeline.sets import SubscriptionSet
-from recado.pipeline.subscriptions import read_subscriptions
+from recado.pipeline.sets import SubscriptionSet, read_subscriptions
 from recado.semantics.knowledge import Knowledge
 
 MatchEvents = Callable[..., DataFrame]

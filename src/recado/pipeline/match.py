@@ -28,10 +28,9 @@ from recado.matching.canary import SHARE
 from recado.pipeline import worker
 from recado.pipeline.canary import Verification, Watch, make_watch
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.result import BadRows, EventForm, match_record_batch
 from recado.pipeline.session import is_remote
-from recado.pipeline.sets import DETAILS, INDEX, SubscriptionSet, Version
-from recado.pipeline.subscriptions import read_subscriptions
+from recado.pipeline.sets import DETAILS, INDEX, SubscriptionSet, Version, read_subscriptions
+from recado.pipeline.worker import BadRows, EventForm, match_record_batch
 from recado.semantics.knowledge import Knowledge
 
 NOTIFICATION_FIELDS = ("event_id", "subscription_id", "owner", "event_time", "matched_at")

@@ -1,6 +1,6 @@
 """Sweeps of simulations on Spark executors: every run is one row in, and its outcome one row out.
 
-Runs travel as the JSON of their description and are performed by ``recado.sim.runs.perform``, as on one machine; so
+Runs travel as the JSON of their description and are performed by ``recado.sim.runs.run``, as on one machine; so
 the figures are the same. They go in waves of a few runs for every core: each run is a partition of its own, since runs
 differ much in length, and after each wave the driver has what was done, also of a sweep that is then broken off.
 """
@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 from recado.errors import RecadoError
 from recado.pipeline.errors import user_errors
 from recado.pipeline.session import is_remote
-from recado.sim.runs.perform import Outcome, perform
-from recado.sim.runs.scenario import Run
-from recado.sim.runs.setting import ScenarioError
+from recado.sim.runs.run import Outcome, perform
+from recado.sim.runs.scenario import Run, ScenarioError
 
 RUNS_A_CORE = 8
 REMOTE_CORES = 32

@@ -18,14 +18,13 @@ from recado.semantics import alignment as aligning
 from recado.semantics.alignment import ALIKE, Alignment, Pair, distinct
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.frequencies import Frequencies
-from recado.semantics.lexicon.information import Information, load_information
-from recado.semantics.lexicon.load import load_lexicon
+from recado.semantics.lexicon.information import Information, load_information, load_lexicon
 from recado.semantics.lexicon.wordnet import Lexicon
 from recado.semantics.measures import registry
 from recado.semantics.measures.base import Floats, NameMeasure
 from recado.semantics.measures.wordnet import WordPairs
+from recado.semantics.name_parser import NameReader, Words, plain_words
 from recado.semantics.overrides import Given, Overrides
-from recado.semantics.reading import NameReader, Words, plain_words
 from recado.semantics.settings import DEFAULT, SemanticSettings
 
 
@@ -203,7 +202,7 @@ class Semantics:
 def _itself(name: str, is_there: bool) -> Pair:
     if is_there:
         return Pair(name, name, 1.0, "identical")
-    return Pair(name, None, 0.0, aligning.ENVELOPE)
+    return Pair(name, None, 0.0, aligning.LACKS_FIELD)
 
 
 _shared_lock = threading.Lock()

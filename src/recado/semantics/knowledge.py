@@ -16,8 +16,7 @@ from recado.errors import RecadoError
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.frequencies import Frequencies
-from recado.semantics.overrides import Given, Overrides, read_pairs
-from recado.semantics.review import ReviewList
+from recado.semantics.overrides import Given, Overrides, ReviewList, read_pairs
 from recado.semantics.settings import DEFAULT, SemanticSettings
 
 

@@ -15,9 +15,8 @@ from recado.model.event import Event
 from recado.model.filter import And, Filter, In, Not, Or, Similar
 from recado.model.subscription import Subscription, type_filter
 from recado.model.values import Value
-from recado.semantics.alignment import ALIKE, Alignment
+from recado.semantics.alignment import ALIKE, Alignment, constraint_names, rewrite
 from recado.semantics.engine import Semantics, shared
-from recado.semantics.rewriting import constraint_names, rewrite
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
 
 

@@ -47,15 +47,15 @@ from recado.model.event import Event, expansions
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
-from recado.semantics.alignment import Alignment
+from recado.semantics.alignment import Alignment, constraint_names, renamed
 from recado.semantics.engine import Semantics, shared
 from recado.semantics.match import Match, asked_of, attribute_names, semantic_match
-from recado.semantics.matcher_shape import Plan, Texts
-from recado.semantics.matcher_shapes import PAIRS, SHAPES, Shapes
-from recado.semantics.matcher_shown import Shown, Similar
+from recado.semantics.matcher_shapes import PAIRS, SHAPES, STEP_NAMES, Plan, Shapes, Shown, Similar, Texts
 from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Vocabulary, may_grow_too_long, meanings
-from recado.semantics.rewriting import constraint_names, renamed
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
+
+if TYPE_CHECKING:
+    from recado.semantics.matcher_index import AliasIndex
 
 BATCH_FROM = 32
 """So many events are worth a batch."""
@@ -65,10 +65,6 @@ AT_A_TIME = 4_096
 LOADED_AT_A_TIME = 16_384
 BY_HAND_STEPS = 4_096
 """What it costs to bring the names of an event and of a filter together, about."""
-
-
-if TYPE_CHECKING:
-    from recado.semantics.matcher_index import AliasIndex
 
 
 class _Held(msgspec.Struct, frozen=True, gc=False):
@@ -467,3 +463,67 @@ def _result(sifting: Sifting) -> tuple[list[str], list[Undecided]]:
             next(sifting)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]  # what a generator returns has no type there
+
+
+# --- Ahead of events: what a measure must be asked before an event is matched, asked elsewhere and in short steps
+#
+# Matching an event whose names and compared values are known asks no measure, and takes microseconds. A new name takes
+# milliseconds, and more with every name that subscriptions have. Whoever must not wait for that asks whether events are
+# ``prepared``, and lets another thread go through the steps of ``preparing`` if they are not, while it matches others.
+
+
+WARM_NAMES = 1_024
+"""So many attributes, of the shapes that came last, are compared with the names of a new subscription."""
+
+
+class PreparedMatcher(SemanticMatcher):
+    """``preparing`` and ``warming`` may run in any thread; all else belongs to one."""
+
+    def prepared(self, events: Sequence[Event]) -> bool:
+        """Can these be matched without asking a measure?"""
+        if not self._held:
+            return True
+        if self._by_hand and any(held.compares for held in self._by_hand.values()):
+            return False
+        return all(self._shapes.known(event) is not None and not any(self._unknown(event)) for event in events)
+
+    def preparing(self, events: Sequence[Event]) -> Iterator[None]:
+        """Ask measures all that matching these events will need, step by step. Any thread will do."""
+        for event in events:
+            if self._shapes.known(event) is None:
+                yield from self._shapes.drafting(event, self._lock)
+            for texts, value in self._unknown(event):
+                texts.similar(value, self.semantics)
+                yield
+            for held in list(self._by_hand.values()):
+                names = constraint_names(held.subscription.filter)
+                yield from self._comparing(names, attribute_names(event), held.settings)
+                semantic_match(event, held.subscription, held.settings, self.semantics)
+                yield
+
+    def warming(self, subscription: Subscription) -> Iterator[None]:
+        """Compare the names of a subscription that is about to be added with those of events that came before."""
+        settings = self.settings(subscription)
+        if settings is not None:
+            with self._lock:
+                known, names = self._shapes.names(WARM_NAMES), self._vocabulary.lacks(subscription.filter, settings)
+            yield from self._comparing(names, known, settings)
+
+    def _unknown(self, event: Event) -> Iterator[tuple[Texts, str]]:
+        """Values that are to be compared with texts, and have not been."""
+        plan = self._shapes.known(event)
+        if plan is None or not plan.texts:
+            return
+        values = dict(event.items())
+        for name, texts in plan.texts:
+            value = values.get(name)
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, str) and not texts.knows(one):
+                    yield texts, one
+
+    def _comparing(self, names: Sequence[str], others: Sequence[str], settings: SemanticSettings) -> Iterator[None]:
+        for start in range(0, len(names), STEP_NAMES):
+            for at in range(0, len(others), STEP_NAMES):
+                some = names[start : start + STEP_NAMES], others[at : at + STEP_NAMES]
+                self.semantics.similarities(*some, settings)
+                yield

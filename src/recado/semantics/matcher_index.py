@@ -27,8 +27,7 @@ from recado.matching.undecided import Evaluation, Sifted, Sifting, sift_columns,
 from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.subscription import Subscription
 from recado.model.values import Kind, Value, microseconds
-from recado.semantics.matcher_shape import Plan
-from recado.semantics.matcher_shown import Shown, Similar
+from recado.semantics.matcher_shapes import Plan, Shown, Similar
 
 Array = NDArray[Any]
 Cell = tuple[Hashable, int, float, float]

@@ -8,15 +8,200 @@ seconds: ``Shapes.drafting`` does it in another thread, in short steps, on a cop
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
-from recado.model.event import Event
+import numpy as np
+
+from recado.model.event import ENVELOPE, Event
+from recado.model.values import Value
+from recado.semantics.alignment import ALIKE
 from recado.semantics.engine import Semantics
 from recado.semantics.match import attribute_names
-from recado.semantics.matcher_shape import Order, Plan, Pool, Shape
-from recado.semantics.matcher_terms import Vocabulary
+from recado.semantics.matcher_terms import Scope, Term, Vocabulary
+from recado.semantics.measures.base import Floats
+
+# --- One event shape: which names an event has, and which aliases its values therefore go by -------------------------
+#
+# A shape is aligned with each term once, when its first event comes; a term that is new is aligned with a known shape
+# when its next event comes. The order of an event's attributes matters only where several are equally alike to a name
+# and the first counts, and for ``one-to-one``: a shape is kept without the order, and such terms are settled for each
+# order that comes.
+
+
+ORDERS = 8
+"""Of one shape, how many are remembered."""
+MOST_TEXTS = 4_096
+
+Order = tuple[str, ...]
+
+
+class Texts:
+    """Aliases of texts that an attribute's values may be similar to, for all terms that it stands for.
+
+    ``known`` has, by value, what the reader made of them; the reader notes at which ``change`` it did so.
+    """
+
+    __slots__ = ("change", "known", "parts")
+
+    def __init__(self, parts: Sequence[tuple[Scope, dict[str, str]]]) -> None:
+        self.parts = parts
+        self.change = -1
+        self.known: dict[str, Any] = {}
+
+    def knows(self, value: str) -> bool:
+        """Can the question be answered without asking a measure?"""
+        return all(scope.knows(value) for scope, _ in self.parts)
+
+    def similar(self, value: str, semantics: Semantics) -> list[str]:
+        """The aliases of the texts that a value is similar to."""
+        return [
+            aliases[text]
+            for scope, aliases in self.parts
+            for text in scope.similar_texts(value, semantics)
+            if text in aliases
+        ]
+
+
+class Plan:
+    """How events of a shape are shown: alias and attribute, and where values are compared with texts.
+
+    ``layout`` is what the index makes of it.
+    """
+
+    __slots__ = ("attributes", "layout", "pairs", "texts")
+
+    def __init__(self, pairs: list[tuple[str, str]], texts: list[tuple[str, Texts]]) -> None:
+        self.pairs, self.texts = pairs, texts
+        self.attributes = dict.fromkeys(attribute for _, attribute in pairs)
+        self.layout: tuple[int, Any] | None = None
+
+
+class Pool:
+    """Equal ``Texts``, once, since many shapes have them in common and they remember values."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, ...], Texts] = {}
+
+    def texts(self, parts: list[tuple[Scope, dict[str, str]]]) -> Texts:
+        key = tuple(id(aliases) for _, aliases in parts)  # which live as long as what is held here
+        if key not in self._held:
+            if len(self._held) >= MOST_TEXTS:
+                self._held.clear()
+            self._held[key] = Texts(parts)
+        return self._held[key]
+
+
+class Shape:
+    """A set of names. ``covered`` terms are settled; ``ties`` and ``joint`` depend on the order of an event.
+
+    ``used`` since somebody last looked for a shape to forget; ``size`` is what it may come to hold.
+    """
+
+    def __init__(self, names: Order) -> None:
+        self.names = names
+        self.used = True
+        self.size = 0
+        self.covered = 0
+        self.settled: list[tuple[Term, str]] = []
+        self.ties: list[tuple[Term, tuple[str, ...]]] = []
+        self.tied: dict[str, None] = {}
+        self.joint: list[Term] = []
+        self.plans: dict[Order, Plan] = {}
+
+    def copy(self) -> Shape:
+        """One that can be worked on while this one is in use."""
+        other = Shape(self.names)
+        other.size, other.covered = self.size, self.covered
+        other.settled, other.ties, other.joint = list(self.settled), list(self.ties), list(self.joint)
+        other.tied, other.plans = dict(self.tied), dict(self.plans)
+        return other
+
+    def cover(self, terms: Sequence[Term], semantics: Semantics) -> None:
+        """Settle the terms that have come since."""
+        for _ in self.covering(terms, semantics, len(self.names)):
+            pass
+
+    def covering(self, terms: Sequence[Term], semantics: Semantics, at_once: int) -> Iterator[None]:
+        """The same in steps, each with ``at_once`` attributes at most."""
+        scopes: dict[int, list[Term]] = {}
+        for term in terms[self.covered :]:
+            if term.count and term.scope.settings.assignment == "one-to-one":
+                self.joint.append(term)
+            elif term.count:
+                scopes.setdefault(id(term.scope), []).append(term)
+        for some in scopes.values():
+            yield from self._align(some, semantics, at_once)
+        self._settle(len(terms))
+
+    def _settle(self, covered: int) -> None:
+        self.covered = covered
+        self.plans.clear()
+        orders = ORDERS if self.ties or self.joint else 1
+        held = len(self.settled) + len(self.ties) + sum(len(term.names) for term in self.joint)
+        self.size = len(self.names) + held * (1 + orders)
+
+    def _align(self, terms: list[Term], semantics: Semantics, at_once: int) -> Iterator[None]:
+        """The rules of ``Semantics.align`` for names that do not depend on each other, all at once."""
+        settings = terms[0].scope.settings
+        there = dict.fromkeys(self.names)
+        reserved = () if settings.envelope else ENVELOPE
+        self.settled += [(term, term.names[0]) for term in terms if term.names[0] in there]
+        free = [term for term in terms if term.names[0] not in there and term.names[0] not in reserved]
+        candidates = [name for name in self.names if name not in reserved]
+        if not free or not candidates:
+            return
+        values = np.zeros((len(free), len(candidates)))
+        asked = [term.names[0] for term in free]
+        for start in range(0, len(candidates), at_once):
+            some = candidates[start : start + at_once]
+            values[:, start : start + at_once] = semantics.similarities(asked, some, settings)
+            yield
+        for row, columns in _best(values, settings.limit):
+            if len(columns) == 1:
+                self.settled.append((free[row], candidates[columns[0]]))
+            else:
+                self.ties.append((free[row], tuple(candidates[column] for column in columns)))
+                self.tied |= dict.fromkeys(self.ties[-1][1])
+
+    def plan(self, order: Order, semantics: Semantics, pool: Pool) -> Plan:
+        key = order if self.joint else tuple(name for name in order if name in self.tied) if self.tied else ()
+        found = self.plans.get(key)
+        if found is None:
+            if len(self.plans) >= ORDERS:
+                self.plans.clear()
+            found = self.plans[key] = self._plan(order, semantics, pool)
+        return found
+
+    def _plan(self, order: Order, semantics: Semantics, pool: Pool) -> Plan:
+        places = {name: place for place, name in enumerate(order)}
+        chosen = [(term, term.names[0], term.aliases[0], attribute) for term, attribute in self.settled]
+        for term, tied in self.ties:
+            chosen.append((term, term.names[0], term.aliases[0], min(tied, key=places.__getitem__)))
+        for term in self.joint:
+            mapping = semantics.align(term.names, order, term.scope.settings).mapping()
+            aliases = zip(term.names, term.aliases, strict=True)
+            chosen += [(term, name, alias, mapping[name]) for name, alias in aliases if name in mapping]
+        parts: dict[str, list[tuple[Scope, dict[str, str]]]] = {}
+        for term, name, _, attribute in chosen:
+            if name in term.texts:
+                parts.setdefault(attribute, []).append((term.scope, term.texts[name]))
+        pairs = [(alias, attribute) for _, _, alias, attribute in chosen]
+        if "type" in places:  # which subscriptions ask for by its own name
+            pairs.append(("type", "type"))
+        return Plan(pairs, [(attribute, pool.texts(some)) for attribute, some in parts.items()])
+
+
+def _best(values: Floats, limit: float) -> list[tuple[int, list[int]]]:
+    """Rows that have a counterpart, and the columns that are equally good."""
+    top = values.max(axis=1)
+    least = np.where(top >= ALIKE, ALIKE, top)
+    rows = np.flatnonzero((top > limit) | (top >= ALIKE))
+    return [(row, np.flatnonzero(values[row] >= least[row]).tolist()) for row in rows.tolist()]
+
+
+# --- The shapes of events that are known, bounded by their number and by what they hold ------------------------------
 
 SHAPES = 4_096
 PAIRS = 2_000_000
@@ -162,3 +347,41 @@ def _seen(event: Event) -> Seen:
     if () in attributes.values():
         return attribute_names(event)
     return (*attributes, bool(event.type), bool(event.source), event.time is None)
+
+
+# --- What an event shows to the index over aliases: its values, and the aliases by which they go ---------------------
+
+
+class Similar(NamedTuple):
+    """Aliases of texts that a value is similar to, and their numbers in the index."""
+
+    aliases: list[str]
+    numbers: list[int]
+
+
+class Shown(Mapping[str, Value]):
+    """One single-valued view of an event: its values, and by which aliases they go; those in ``texts`` go for true."""
+
+    __slots__ = ("_view", "plan", "texts", "values_of")
+
+    def __init__(self, values: Mapping[str, Value], plan: Plan, texts: Sequence[Similar] = ()) -> None:
+        self.values_of, self.plan, self.texts = values, plan, texts
+        self._view: dict[str, Value] | None = None
+
+    @property
+    def view(self) -> dict[str, Value]:
+        """As the evaluator of filters reads it, which is rarely asked."""
+        if self._view is None:
+            self._view = {alias: self.values_of[name] for alias, name in self.plan.pairs}
+            for similar in self.texts:
+                self._view |= dict.fromkeys(similar.aliases, True)
+        return self._view
+
+    def __getitem__(self, alias: str) -> Value:
+        return self.view[alias]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.view)
+
+    def __len__(self) -> int:
+        return len(self.view)

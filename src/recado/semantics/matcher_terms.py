@@ -22,9 +22,8 @@ from recado.filters.cesql.evaluator import SPECVERSION
 from recado.filters.evaluate import walk
 from recado.model.filter import FALSE, And, Constant, Exists, Filter, Not, Or, Similar, Sql
 from recado.model.limits import LIMITS, Limits
-from recado.semantics.alignment import ALIKE, Alignment, Pair
+from recado.semantics.alignment import ALIKE, Alignment, Pair, constraint_names, rewrite
 from recado.semantics.engine import Semantics
-from recado.semantics.rewriting import constraint_names, rewrite
 from recado.semantics.settings import SemanticSettings
 
 REMEMBERED = 4_096

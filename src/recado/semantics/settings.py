@@ -27,7 +27,7 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from recado.errors import RecadoError, SubscriptionError
-from recado.semantics.lexicon.codes import alpha3
+from recado.semantics.lexicon.languages import alpha3
 from recado.semantics.measures import registry
 
 Unmatched = Literal["fail", "ignore"]

@@ -33,7 +33,7 @@ from recado.delivery.sessions import Close, Effect, Push, Tell
 from recado.delivery.standing import Standing
 from recado.matching.undecided import Sifted, Undecided, is_narrow
 from recado.model.event import Event
-from recado.model.times import format_time
+from recado.model.values import format_time
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.service.budgets import Budgets
 from recado.service.canary import ServiceCanary

@@ -39,7 +39,7 @@ from recado.service.metrics import Metrics
 from recado.service.permissions import Busy, Principal, authorise
 from recado.service.slowing import Slowed
 from recado.store.log import EventLog, LogReader
-from recado.store.log.errors import OnDamage
+from recado.store.log.settings import OnDamage
 from recado.store.log.writer import wall_clock
 from recado.store.state import StateStore
 

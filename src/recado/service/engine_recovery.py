@@ -33,7 +33,7 @@ from recado.service.engine_rows import instant, note_of, notice_of, standing_of
 from recado.service.matching import make_matcher
 from recado.service.matching_kernels import PLAIN_SUBSCRIPTIONS, wait_for_kernels
 from recado.store.log import Damage, LogReader
-from recado.store.log.where import TRUSTED
+from recado.store.log.segments import TRUSTED
 from recado.store.state import POSITION_BITS, Loaded, StateStore
 
 SLICE = 2_000

@@ -22,7 +22,7 @@ from recado.model.subscription import Subscription, type_filter
 from recado.service.engine_requests import read_filter
 from recado.service.permissions import Principal, authorise
 from recado.store.log import Damage, LogReader
-from recado.store.log.errors import OnDamage
+from recado.store.log.settings import OnDamage
 
 if TYPE_CHECKING:
     from recado.service.engine_core import EngineCore

@@ -19,8 +19,8 @@ from recado.delivery.constraints import Constraints
 from recado.delivery.reading import read_constraints
 from recado.errors import SubscriptionError
 from recado.filters.records import KnownFilters, read_subscription
+from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS
-from recado.model.repeats import refuse_repeats
 from recado.model.subscription import Subscription
 from recado.service.config import Subscriptions
 from recado.service.engine_views import ALL, THIS_DEVICE

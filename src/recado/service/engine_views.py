@@ -9,7 +9,7 @@ import msgspec
 
 from recado.delivery.sessions import Device, User
 from recado.delivery.standing import Standing
-from recado.model.times import format_time
+from recado.model.values import format_time
 
 ALL, THIS_DEVICE = "all", "this device"
 

@@ -24,18 +24,16 @@ from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.filter import Compare
 from recado.model.subscription import Subscription
+from recado.semantics.alignment import renamed
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.match import attribute_names
-from recado.semantics.matcher import BATCH_FROM
-from recado.semantics.matcher_ahead import PreparedMatcher
-from recado.semantics.overrides import Given
-from recado.semantics.review import Open, ReviewList
-from recado.semantics.rewriting import renamed
+from recado.semantics.matcher import BATCH_FROM, PreparedMatcher
+from recado.semantics.overrides import Given, Open, ReviewList
 from recado.service.config import Config
 from recado.service.matching import Apart, Told
 from recado.service.matching_config import read_understanding
-from recado.store.log.where import TRUSTED
+from recado.store.log.segments import TRUSTED
 
 CACHE_FILE = "similarities"
 CACHE_BYTES = 64 * 2**20

@@ -15,9 +15,9 @@ from uuid import uuid4
 import msgspec
 
 from recado.errors import LimitError, SubscriptionError
+from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS
-from recado.model.repeats import refuse_repeats
-from recado.model.times import parse_time
+from recado.model.values import parse_time
 from recado.service.webhooks.targets import Webhook, read_webhook
 
 _encode = msgspec.json.Encoder().encode

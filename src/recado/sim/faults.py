@@ -4,16 +4,17 @@ Each is a model around another (``recado.sim.network``), with a random stream of
 change what the others do. Where the network tells of failures, the sender learns of every message that is lost.
 
 ``Cuts`` is the part that an experiment changes while it runs: links, in one direction or both, and partitions. It only
-swallows messages; ``recado.sim.outages`` also tells the ends of a link, as a broken connection would.
+swallows messages; ``recado.sim.faults`` also tells the ends of a link, as a broken connection would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from recado.protocols.machine import NodeId
-from recado.sim.kernel import Network, SimulationError
+from recado.protocols.machine import Machine, NodeId
+from recado.protocols.topology import Topology
+from recado.sim.kernel import Network, Simulation, SimulationError
 from recado.sim.network import Around
 
 
@@ -112,3 +113,177 @@ class Cuts(Around):
 
     def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
         return [heard for heard in self.inner.audience(sender, size_bytes, now) if self.passes(sender, heard[0])]
+
+
+# --- Links and nodes that fail and come back, in a network of connections: what both ends get to know, and when
+#
+# A link works while it is not cut and both of its nodes live. When it fails, messages on it are lost, and after
+# ``notice_seconds`` the live ends are told (``LinkDown``); when it works again they are told as late (``LinkUp``). As
+# on a TCP connection, every failure is told, also one that was over before it was noticed; between the two words
+# nothing passes, and what was sent before never arrives after them.
+#
+# A crash takes all that a node did not persist. After a restart the node begins without links, and they come up.
+
+
+Target = tuple[NodeId, NodeId] | NodeId
+
+
+class _Link:
+    __slots__ = ("broken", "cut", "ends", "told_up")
+
+    def __init__(self, first: NodeId, second: NodeId, told_up: bool) -> None:
+        self.ends = (first, second)
+        self.told_up = told_up
+        self.cut = self.broken = False
+
+
+class Outages:
+    """``make(node)`` gives the machine of a node that restarts; ``cuts`` must be part of the simulation's network."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        topology: Topology,
+        make: Callable[[NodeId], Machine],
+        cuts: Cuts,
+        notice_seconds: float = 0.0,
+    ) -> None:
+        self.simulation, self.notice_seconds = simulation, notice_seconds
+        self._make, self._cuts = make, cuts
+        self._links: dict[NodeId, dict[NodeId, _Link]] = {node: {} for node in topology.nodes}
+        for first, second in topology.edges:
+            self._connect(_Link(first, second, told_up=True))
+
+    # -- what happens now; for later, give the call to ``simulation.at``
+
+    def cut(self, first: NodeId, second: NodeId) -> None:
+        link = self._link(first, second)
+        if not link.cut:
+            link.cut = True
+            self._break(link)
+            self.simulation.lose(first, second)
+            self.simulation.lose(second, first)
+
+    def heal(self, first: NodeId, second: NodeId) -> None:
+        link = self._link(first, second)
+        if link.cut:
+            link.cut = False
+            self._notice_later(link)
+
+    def crash(self, node: NodeId) -> None:
+        """What the node had sent may still arrive until its neighbours notice."""
+        self._known(node)
+        self.simulation.crash(node)
+        for link in self._links[node].values():
+            self._break(link)
+
+    def restart(self, node: NodeId) -> None:
+        self._known(node)
+        for link in self._links[node].values():
+            self._notice(link)
+        self.simulation.add(node, self._make(node))
+        for link in self._links[node].values():
+            self._notice_later(link)
+
+    def join(self, node: NodeId, neighbours: Sequence[NodeId]) -> None:
+        """A new node, and its links come up."""
+        if node in self._links:
+            raise SimulationError(f"node {node!r} is already there; a crashed node comes back with restart")
+        for other in neighbours:
+            if other not in self._links:
+                raise SimulationError(f"node {node!r} cannot have a link to {other!r}, which is no node")
+        self._links[node] = {}
+        for other in neighbours:
+            link = _Link(node, other, told_up=False)
+            self._block(link)
+            self._connect(link)
+        self.restart(node)
+
+    def calm(self) -> None:
+        """Everything works again: all links heal, all crashed nodes restart."""
+        for node, links in self._links.items():
+            for other in links:
+                self.heal(node, other)
+            if not self.live(node):
+                self.restart(node)
+
+    def targets(self) -> list[Target]:
+        """All that can fail: the links, then the nodes."""
+        links = dict.fromkeys(link.ends for links in self._links.values() for link in links.values())
+        return [*links, *self._links]
+
+    def turn(self, target: Target) -> None:
+        """What works fails; what failed comes back."""
+        if isinstance(target, tuple):
+            (self.heal if self._link(*target).cut else self.cut)(*target)
+        else:
+            (self.crash if self.live(target) else self.restart)(target)
+
+    def live(self, node: NodeId) -> bool:
+        found = self.simulation.nodes.get(node)
+        return found is not None and found.alive
+
+    def works(self, first: NodeId, second: NodeId) -> bool:
+        link = self._link(first, second)
+        return not link.cut and all(map(self.live, link.ends))
+
+    # -- how
+
+    def _connect(self, link: _Link) -> None:
+        first, second = link.ends
+        self._links[first][second] = self._links[second][first] = link
+
+    def _known(self, node: NodeId) -> None:
+        if node not in self._links:
+            raise SimulationError(f"there is no node {node!r}; a new one comes with join")
+
+    def _link(self, first: NodeId, second: NodeId) -> _Link:
+        link = self._links.get(first, {}).get(second)
+        if link is None:
+            raise SimulationError(f"there is no link {first!r} - {second!r}")
+        return link
+
+    def _break(self, link: _Link) -> None:
+        link.broken = True
+        self._block(link)
+        self._notice_later(link)
+
+    def _block(self, link: _Link) -> None:
+        first, second = link.ends
+        self._cuts.block(first, second)
+        self._cuts.block(second, first)
+
+    def _notice_later(self, link: _Link) -> None:
+        self.simulation.at(self.simulation.now + self.notice_seconds, lambda: self._notice(link))
+
+    def _notice(self, link: _Link) -> None:
+        """Tell the live ends what they do not know yet: first that the link failed, then that it works again."""
+        first, second = link.ends
+        if link.broken and link.told_up:
+            self.simulation.link_down(first, second)
+            link.told_up = False
+        link.broken = False
+        if not link.told_up and self.works(first, second):
+            self._cuts.unblock(first, second)
+            self._cuts.unblock(second, first)
+            self.simulation.link_up(first, second)
+            link.told_up = True
+
+
+def storm(outages: Outages, rng: Random, rate: float, seconds: float) -> None:
+    """Links and nodes fail and come back by chance, ``rate`` a second on average, for a time; then everything works."""
+    simulation, targets = outages.simulation, outages.targets()
+    end = simulation.now + seconds
+
+    def strike() -> None:
+        outages.turn(rng.choice(targets))
+        wait()
+
+    def wait() -> None:
+        time = simulation.now + rng.expovariate(rate)
+        if time < end:
+            simulation.at(time, strike)
+        else:
+            simulation.at(end, outages.calm)
+
+    wait()

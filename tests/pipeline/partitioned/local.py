@@ -4,9 +4,7 @@ from collections import defaultdict
 
 from recado.matching.batch import match_events
 from recado.matching.index import Index
-from recado.pipeline.partitioned.access import accesses
-from recado.pipeline.partitioned.plan import make_plan
-from recado.pipeline.partitioned.router import Router, make_router, tell
+from recado.pipeline.partitioned.plan import Router, accesses, make_plan, make_router, tell
 
 
 class LocalSet:

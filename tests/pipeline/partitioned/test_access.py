@@ -13,7 +13,7 @@ from recado.filters.expression import parse
 from recado.model.event import Event
 from recado.model.filter import Or
 from recado.model.subscription import Subscription
-from recado.pipeline.partitioned.access import ALWAYS, MOST_KEYS, accesses, key_filter
+from recado.pipeline.partitioned.plan import ALWAYS, MOST_KEYS, accesses, key_filter
 from strategies import events, filters, simple_conjunctions
 
 

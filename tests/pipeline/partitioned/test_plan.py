@@ -13,8 +13,7 @@ from benchmarks.workloads.wide import Wide
 from pipeline.partitioned.local import LocalSet
 from recado.filters.expression import parse
 from recado.model.subscription import Subscription
-from recado.pipeline.partitioned.access import accesses, key_filter
-from recado.pipeline.partitioned.plan import HEAVY, make_plan
+from recado.pipeline.partitioned.plan import HEAVY, accesses, key_filter, make_plan
 from strategies import filters
 
 

@@ -13,8 +13,7 @@ from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.filter import TRUE
 from recado.model.subscription import Subscription
-from recado.pipeline.partitioned.access import accesses, key_filter
-from recado.pipeline.partitioned.router import Router, make_router, tell
+from recado.pipeline.partitioned.plan import Router, accesses, key_filter, make_router, tell
 from strategies import events, filters
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from recado.pipeline.report.estimates import AT_LEAST, EXACT, SAMPLE, WHOLE_SET, Judged, TypeCounts, estimate, rows_of
-from recado.pipeline.report.popularity import harmonic, zipf_exponent
+from recado.pipeline.report.digest import harmonic, zipf_exponent
+from recado.pipeline.report.redundancy import AT_LEAST, EXACT, WHOLE_SET, Judged, TypeCounts, estimate, rows_of
+from recado.pipeline.report.redundancy import FROM_SAMPLE as SAMPLE
 
 
 def test_all_judged_is_exact():

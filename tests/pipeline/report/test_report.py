@@ -8,17 +8,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from recado.filters.covering import covers
+from recado.filters.covering import covers, merge
 from recado.filters.evaluate import matches, names_of
-from recado.filters.merging import merge
 from recado.filters.normal import filter_key
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.report import hot_attributes, redundancy, run, run_report
+from recado.pipeline.report.activity import heads, presence
 from recado.pipeline.report.digest import digest, rejected
-from recado.pipeline.report.happened import heads, presence
-from recado.pipeline.report.write import write_report
+from recado.pipeline.report.run import write_report
 
 SUBSCRIPTIONS = [
     ("a1", "Stock == 'PETR4' and Price < 25", "Quote"),
@@ -214,7 +213,7 @@ def test_the_page_is_whole_and_stands_alone(made):
 
 
 def test_a_sample_is_close_and_says_so(spark, monkeypatch):
-    monkeypatch.setattr("recado.pipeline.report.redundant.PAIRS", 20)
+    monkeypatch.setattr("recado.pipeline.report.redundancy.PAIRS", 20)
     rows = [(f"s{n}", f"x == {n % 7} and y < {n}", "T") for n in range(1, 400)]
     frame = spark.createDataFrame(rows, "id string, filter string, type string")
     whole = redundancy(frame, sample=150).collect()[-1]

@@ -4,14 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
-from recado.filters.covering import covers
+from recado.filters.covering import covers, merge
 from recado.filters.expression import format, parse
-from recado.filters.merging import merge
 from recado.filters.normal import filter_key
 from recado.model.filter import FALSE, And, Between, Compare, In, Or
-from recado.pipeline.report.pairs import places
-from recado.pipeline.report.sampled import Sampled
-from recado.pipeline.report.shape import ANY_TYPE, event_type, hides, shape_of
+from recado.pipeline.report.redundancy import places
+from recado.pipeline.report.shape import ANY_TYPE, Sampled, event_type, hides, shape_of
 
 
 def close_filters():

@@ -8,8 +8,7 @@ from recado.errors import EventError
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.source.columns import LOG_COLUMNS
-from recado.pipeline.source.rows import check_written, events_of
+from recado.pipeline.source.columns import LOG_COLUMNS, check_written, events_of
 
 WHEN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.functions import col, expr
 
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.source import writer as writing
+from recado.pipeline.source import source as writing
 from recado.pipeline.source.columns import LOG_COLUMNS
 from recado.pipeline.source.source import RecadoSource
 from recado.store.log import BusyError, LogReader

@@ -10,7 +10,7 @@ from protocols.baselines.common import sub
 from recado.filters.expression import format, parse
 from recado.protocols.baselines.algebra import covers, merge, name_of
 from recado.protocols.baselines.catalogue import make_baseline
-from recado.protocols.baselines.messages import Interests
+from recado.protocols.baselines.node import Interests
 from recado.protocols.machine import Asked, Received
 from recado.protocols.pubsub import Subscribe, Unsubscribe
 from recado.protocols.topology import parse_edges

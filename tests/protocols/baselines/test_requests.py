@@ -14,7 +14,7 @@ from protocols.baselines.common import event, sub
 from recado.model.event import Event
 from recado.protocols.baselines import BASELINES, MESSAGES, BaselineError, make_baseline
 from recado.protocols.baselines.algebra import EVENTS, answers
-from recado.protocols.baselines.messages import (
+from recado.protocols.baselines.node import (
     Advertised,
     Announced,
     Flooded,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from random import Random
 
 from protocols.baselines.common import event, sub
-from recado.protocols.baselines import flooding, make_baseline, strategies, virtual_groups
+from recado.protocols.baselines import machines as flooding
+from recado.protocols.baselines import machines as virtual_groups
+from recado.protocols.baselines import make_baseline
+from recado.protocols.baselines import routing as strategies
 from recado.protocols.baselines.algebra import covers, merge
-from recado.protocols.baselines.messages import Interests
-from recado.protocols.baselines.rows import Told
+from recado.protocols.baselines.node import Interests, Told
 from recado.protocols.machine import Asked, Received
 from recado.protocols.pubsub import Subscribe, Unsubscribe
 from recado.protocols.topology import parse_edges

@@ -8,7 +8,7 @@ import pytest
 
 from protocols.baselines.common import delivered, event, links, random_delays, random_overlay, recorded, sub
 from recado.protocols.baselines import BaselineError, make_baseline
-from recado.protocols.baselines.messages import Grouped, Interests, Routed
+from recado.protocols.baselines.node import Grouped, Interests, Routed
 from recado.protocols.baselines.plan import Groups, Rendezvous, Tree
 from recado.protocols.pubsub import BecomePublisher, Publish, Subscribe
 from recado.protocols.topology import NET_16, parse_edges

@@ -20,7 +20,7 @@ from recado.filters.covering import covers
 from recado.filters.normal import filter_key
 from recado.protocols.baselines import BASELINES, make_baseline
 from recado.protocols.baselines.plan import Tree
-from recado.protocols.baselines.strategies import merged
+from recado.protocols.baselines.routing import merged
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
 from recado.protocols.wire import read_filter
 from recado.sim.system import System

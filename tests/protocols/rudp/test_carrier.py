@@ -4,13 +4,12 @@ import pytest
 
 from recado.protocols.machine import Asked, CancelTimer, Deliver, Received, Report, Send, SetTimer, TimerFired
 from recado.protocols.rudp import Acknowledged, Delivered, Disconnected, Failed, RudpConnection, profile
-from recado.protocols.rudp.carrier import Carrier
+from recado.protocols.rudp.connection import Carrier
 from recado.protocols.rudp.packet import encode_ack
 from recado.sim.draws import uniform
 from recado.sim.faults import Cuts, Duplication, Loss, Reordering
-from recado.sim.kernel import Simulation
+from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Mesh
-from recado.sim.streams import stream
 
 TOTAL = 60
 

@@ -3,7 +3,7 @@
 import pytest
 
 from recado.protocols.rudp import PROFILES, RudpError, RudpSettings, profile
-from recado.protocols.rudp.timer import RttEstimator
+from recado.protocols.rudp.connection import RttEstimator
 
 SAMPLES = [
     # rtt, srtt, rttvar, unclamped rto

@@ -7,11 +7,11 @@ import pytest
 
 from protocols.session.world import TTL, Broker, World, at
 from recado.protocols import machine
-from recado.protocols.session import agent_words as words
+from recado.protocols.session import commands as words
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import Agent
-from recado.protocols.session.agent_inbox import Inbox, Remembered
-from recado.protocols.session.agent_words import AgentError, AgentSettings
+from recado.protocols.session.commands import AgentError, AgentSettings
+from recado.protocols.session.state import Inbox, Remembered
 
 EVENT = msgspec.Raw(b'{"id":"e-1"}')
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from protocols.session.world import Broker, World
-from recado.protocols.session import agent_words as words
+from recado.protocols.session import commands as words
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import Agent
-from recado.protocols.session.agent_words import AgentSettings
+from recado.protocols.session.commands import AgentSettings
 
 
 def event(name):

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from recado.model.times import format_time
+from recado.model.values import format_time
 from recado.protocols import machine
-from recado.protocols.session import agent_words as words
+from recado.protocols.session import commands as words
 from recado.protocols.session import messages as m
 
 TTL = 60.0

@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from protocols.sip.cast import BROKER, Scene, media
 from protocols.sip.world import at
-from recado.datagrams.sip_streams import StreamLimits
+from recado.net.sip import StreamLimits
 from recado.protocols.sip.limits import CLASSIC, LAB, LIMITS
-from recado.protocols.sip.tables import START, TABLE
+from recado.protocols.sip.transactions import START, TABLE
 
 PAGE = Path(__file__).parents[3] / "docs" / "sip.md"
 NAMES = {at(7): "agent", at(8): "agent (moved)", at(100): "home", at(1): "broker"}

@@ -1,6 +1,6 @@
 """Has the device moved?"""
 
-from recado.protocols.sip.monitor import AddressMonitor, LinkBack, LinkLost, Moved
+from recado.protocols.sip.registration import AddressMonitor, LinkBack, LinkLost, Moved
 
 
 def test_what_follows_from_what_is_seen():

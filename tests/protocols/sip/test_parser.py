@@ -9,18 +9,34 @@ from hypothesis import strategies as st
 from protocols.sip.cast import BROKER, Scene, media
 from protocols.sip.torture import OF_AGENT, OF_REGISTRAR, SDP, VALID, WRONG, message
 from protocols.sip.world import at
-from recado.protocols.sip.address import Address, read_address, read_host_port
-from recado.protocols.sip.check import check_request, check_response
-from recado.protocols.sip.errors import SipError
-from recado.protocols.sip.fields import Via, read_cseq, read_via
-from recado.protocols.sip.headers import COMPACT, Headers, canonical, spelled
+from recado.protocols.sip.checks import check_request, check_response
 from recado.protocols.sip.limits import LIMITS, SipLimits
-from recado.protocols.sip.messages import Request, Response, reply
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.messages import (
+    COMPACT,
+    Headers,
+    Request,
+    Response,
+    Via,
+    canonical,
+    read_cseq,
+    read_via,
+    reply,
+    spelled,
+)
+from recado.protocols.sip.parser import Framer, read_message
 from recado.protocols.sip.sdp import read_sdp
-from recado.protocols.sip.stream import Framer
-from recado.protocols.sip.text import param, quote, read_params, split, unquote, write_params
-from recado.protocols.sip.uri import address_of_record, display_name, read_name_addr, read_sip_uri, read_uri, same_uri
+from recado.protocols.sip.text import SipError, param, quote, read_params, split, unquote, write_params
+from recado.protocols.sip.uri import (
+    Address,
+    address_of_record,
+    display_name,
+    read_address,
+    read_host_port,
+    read_name_addr,
+    read_sip_uri,
+    read_uri,
+    same_uri,
+)
 
 TORTURES = [*VALID.values(), *(data for table in (WRONG, OF_AGENT, OF_REGISTRAR) for _, data in table.values())]
 

@@ -7,12 +7,12 @@ import pytest
 from protocols.sip.cast import BROKER, USER, Scene, media
 from protocols.sip.torture import SDP, message
 from protocols.sip.world import at
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.events import Ended, Established, Failed, Updated
 from recado.protocols.sip.parser import read_message
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.uri import Address
 
 
 def scene_at_home(**more):

@@ -8,13 +8,12 @@ from protocols.sip.cast import USER, Scene
 from protocols.sip.torture import message
 from protocols.sip.world import World, at
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.events import Registered, RegistrationFailed, Unregistered
-from recado.protocols.sip.location import Location
 from recado.protocols.sip.messages import reply
 from recado.protocols.sip.parser import read_message
-from recado.protocols.sip.proxy import Proxy
+from recado.protocols.sip.proxy import Location, Proxy
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.text import SipError
 
 
 class FakeRegistrar:

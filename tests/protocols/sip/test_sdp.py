@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.sdp import RUDP, TCP, Media, accept, chosen, describe, read_sdp, write_sdp
+from recado.protocols.sip.text import SipError
 
 TEXT = """v=0
 o=user1 3896542011 2 IN IP4 10.0.0.7

@@ -8,7 +8,6 @@ from protocols.sip.cast import BROKER, USER, Scene, media
 from protocols.sip.torture import SDP, message
 from protocols.sip.world import at
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.events import (
     Ended,
     Established,
@@ -25,6 +24,7 @@ from recado.protocols.sip.messages import reply
 from recado.protocols.sip.parser import read_message
 from recado.protocols.sip.sdp import TCP, Media
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.text import SipError
 
 
 def last_request(scene, method):

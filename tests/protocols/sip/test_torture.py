@@ -8,15 +8,14 @@ import pytest
 from protocols.sip.torture import OF_AGENT, OF_REGISTRAR, VALID, WRONG
 from protocols.sip.world import at
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.check import check_request, check_response
+from recado.protocols.sip.checks import check_request, check_response
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.events import Incoming, Report, Transmit
-from recado.protocols.sip.headers import Headers
-from recado.protocols.sip.messages import Request
+from recado.protocols.sip.messages import Headers, Request
 from recado.protocols.sip.parser import read_message
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import display_name
 
 

@@ -4,14 +4,13 @@ import pytest
 
 from protocols.sip.cast import BROKER, Scene, media
 from protocols.sip.world import at
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.errors import SipError
-from recado.protocols.sip.events import Failed, OptionsAnswered, Registered, RegistrationFailed, UpdateFailed
+from recado.protocols.sip.events import Failed, OptionsAnswered, Registered, RegistrationFailed, Timers, UpdateFailed
 from recado.protocols.sip.limits import CLASSIC, LAB, PROFILES, SipTimers
 from recado.protocols.sip.settings import AgentSettings
-from recado.protocols.sip.tables import ALIVE, START, TABLE, duration
-from recado.protocols.sip.wire import Timers
+from recado.protocols.sip.text import SipError
+from recado.protocols.sip.transactions import ALIVE, START, TABLE, duration
+from recado.protocols.sip.uri import Address
 
 
 def times(scene, method, source=None):

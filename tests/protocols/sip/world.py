@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 from random import Random
 
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.events import Report, Transmit
+from recado.protocols.sip.uri import Address
 
 
 def at(last, port=5060, transport="udp"):

@@ -19,9 +19,8 @@ from recado.protocols.trees import TreeSettings
 from recado.protocols.trees.messages import Graft
 from recado.protocols.trees.node import HANDLERS
 from recado.sim.draws import uniform
-from recado.sim.faults import Cuts
+from recado.sim.faults import Cuts, Outages
 from recado.sim.network import Links, UnitDelay
-from recado.sim.outages import Outages
 
 DELAY = 2.0
 SETTINGS = (

@@ -10,8 +10,10 @@ from planted import mutate
 from protocols.trees.test_faults import BRIDGED_SEEDS, TROUBLED_SEEDS, bridge, lost_graft, troubled_life
 from protocols.trees.test_properties import CROWDED_SEEDS, RACING_SEEDS, SEEDS, crowd, life, race
 from recado.errors import RecadoError
-from recado.protocols.trees import broker, cancel, components, notify, publisher, repair, rows, sharing, subscribe
+from recado.protocols.trees import broker, cancel, notify, publisher, repair, sharing, subscribe
 from recado.protocols.trees import node as node_module
+from recado.protocols.trees import repair as components
+from recado.protocols.trees import state as rows
 from recado.protocols.trees.node import HANDLERS
 
 STEADY = {

@@ -9,9 +9,18 @@ from recado.model.filter import Compare
 from recado.model.subscription import Subscription
 from recado.protocols.pubsub import Publish, Subscribe, Unsubscribe
 from recado.protocols.topology import grid, line
-from recado.sim.runs.observe import Observer, Travel, delays, judge, travelled
-from recado.sim.runs.operations import Expectation, Ledger, Operation, Workload
-from recado.sim.runs.setting import Mix, ScenarioError, WorkloadPart
+from recado.sim.runs.operations import (
+    Expectation,
+    Ledger,
+    Observer,
+    Operation,
+    Travel,
+    Workload,
+    delays,
+    judge,
+    travelled,
+)
+from recado.sim.runs.scenario import Mix, ScenarioError, WorkloadPart
 from recado.sim.system import Delivery
 
 

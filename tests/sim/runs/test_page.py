@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from recado.cli.app import main
-from recado.sim.runs.perform import perform
-from recado.sim.runs.scenario import parse_scenario
-from recado.sim.runs.setting import PARTS, Setting
+from recado.sim.runs.run import perform
+from recado.sim.runs.scenario import PARTS, Setting, parse_scenario
 
 PAGE = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```toml (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))

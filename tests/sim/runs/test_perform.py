@@ -9,10 +9,8 @@ import msgspec
 import pytest
 
 from recado.protocols.baselines import BASELINES
-from recado.sim.runs.perform import Play, perform
-from recado.sim.runs.replay import replay
-from recado.sim.runs.scenario import Run, parse_scenario
-from recado.sim.runs.setting import ScenarioError, Setting
+from recado.sim.runs.run import Play, perform, replay
+from recado.sim.runs.scenario import Run, ScenarioError, Setting, parse_scenario
 
 SMALL = """
 [topology]
@@ -42,7 +40,7 @@ def test_a_run_is_its_seed():
 def test_a_run_does_not_depend_on_hashing():
     program = (
         "import sys, msgspec\nfrom recado.sim.runs.scenario import parse_scenario\n"
-        "from recado.sim.runs.perform import perform\n"
+        "from recado.sim.runs.run import perform\n"
         "sys.stdout.buffer.write(msgspec.json.encode(perform(parse_scenario(sys.argv[1]).runs()[0]).metrics))"
     )
     found = [

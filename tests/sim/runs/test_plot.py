@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from recado.sim.runs.plot import Look, draw
-from recado.sim.runs.series import select, series_of
-from recado.sim.runs.setting import ScenarioError
+from recado.sim.runs.plot import Look, draw, select, series_of
+from recado.sim.runs.scenario import ScenarioError
 
 ROWS = [
     {"configuration": "base", "run": run, "topology.nodes": nodes, "topology.kind": kind, "messages": nodes + run}

@@ -6,13 +6,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from recado.sim.runs import journal as journal_module
-from recado.sim.runs.execute import execute
-from recado.sim.runs.journal import JOURNAL, Journal, code_digest, key_of
-from recado.sim.runs.perform import perform
-from recado.sim.runs.results import read_results, table_of, write_results
-from recado.sim.runs.scenario import parse_scenario
-from recado.sim.runs.setting import ScenarioError
+from recado.sim.runs import results as journal_module
+from recado.sim.runs.results import JOURNAL, Journal, code_digest, key_of, read_results, table_of, write_results
+from recado.sim.runs.run import execute, perform
+from recado.sim.runs.scenario import ScenarioError, parse_scenario
 
 TEXT = """
 name = "little"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from recado.sim.runs.perform import seed_of
-from recado.sim.runs.scenario import parse_scenario, read_scenario
-from recado.sim.runs.setting import PARTS, ScenarioError, Setting, parameters
+from recado.sim.runs.run import seed_of
+from recado.sim.runs.scenario import PARTS, ScenarioError, Setting, parameters, parse_scenario, read_scenario
 
 
 def settings(text):

@@ -5,9 +5,8 @@ import pytest
 from recado.cli.app import main
 from recado.errors import RecadoError
 from recado.pipeline.sweeps import execute_on_spark
-from recado.sim.runs.execute import execute
-from recado.sim.runs.journal import key_of
-from recado.sim.runs.results import read_results
+from recado.sim.runs.results import key_of, read_results
+from recado.sim.runs.run import execute
 from recado.sim.runs.scenario import parse_scenario
 
 TEXT = """

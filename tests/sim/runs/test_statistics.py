@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from recado.sim.runs.statistics import estimate, t_quantile
+from recado.sim.runs.plot import estimate, t_quantile
 
 
 @pytest.mark.parametrize(

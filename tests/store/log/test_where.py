@@ -12,8 +12,7 @@ from recado.filters.syntax import parse_filter
 from recado.model.event import Event
 from recado.model.limits import LIMITS, Limits
 from recado.store.log.rows import prepare, stored, to_batch
-from recado.store.log.segments import TYPE_CHARS, Statistics
-from recado.store.log.where import choose, may_hold
+from recado.store.log.segments import TYPE_CHARS, Statistics, choose, may_hold
 from strategies import ENVELOPE_NAMES, filters, simple_predicates
 from strategies import events as any_events
 

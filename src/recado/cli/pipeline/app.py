@@ -16,9 +16,9 @@ Every job takes --master (local[*] unless told otherwise), --remote for Spark Co
 """
 
 app = verb("pipeline", epilogue=_HELP)
-app.command("recado.cli.pipeline.publish:app", name="publish", help="Publish a version of a subscription set.")
-app.command("recado.cli.pipeline.match:app", name="match", help="Match events against subscriptions, into Parquet.")
+app.command("recado.cli.pipeline.jobs:publish_app", name="publish", help="Publish a version of a subscription set.")
+app.command("recado.cli.pipeline.jobs:match_app", name="match", help="Match events with subscriptions, into Parquet.")
 app.command("recado.cli.pipeline.stream:app", name="stream", help="Match events as they arrive, into Parquet.")
-app.command("recado.cli.pipeline.report:app", name="report", help="Analyse a subscription set: a page with figures.")
-app.command("recado.cli.pipeline.frequencies:app", name="frequencies", help="Count words and lemmas of a corpus.")
-app.command("recado.cli.pipeline.align:app", name="align", help="Compute similarities of names in advance.")
+app.command("recado.cli.pipeline.jobs:report_app", name="report", help="Analyse a subscription set: a page of figures.")
+app.command("recado.cli.pipeline.jobs:frequencies_app", name="frequencies", help="Count words and lemmas of a corpus.")
+app.command("recado.cli.pipeline.jobs:align_app", name="align", help="Compute similarities of names in advance.")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -129,3 +129,29 @@ def _shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
+# --- What the events of a job are: the options that the verbs on Spark share -----------------------------------------
+
+
+Format = Literal["auto", "parquet", "ndjson", "cloudevents", "log"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Rows:
+    """What the user says of the events."""
+
+    format: Format = "auto"
+    """What the events are; auto looks at names and first bytes."""
+    json_column: str | None = None
+    """Of Parquet: the column that holds each event as JSON."""
+    variant_column: str | None = None
+    """Of Parquet: the column that holds each event as VARIANT."""
+    cloudevents: bool = False
+    """Of Parquet: the rows are CloudEvents, with a column data."""
+
+    def form(self) -> dict[str, Any]:
+        """What was said of the columns, as ``recado.pipeline.match`` wants it."""
+        given = {"json": self.json_column, "variant": self.variant_column, "cloudevents": self.cloudevents}
+        return {name: value for name, value in given.items() if value}

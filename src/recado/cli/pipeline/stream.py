@@ -13,8 +13,7 @@ import msgspec
 
 from recado.cli.meaning import Meaning
 from recado.cli.output import complain, console, for_people, write_json
-from recado.cli.pipeline.rows import Rows
-from recado.cli.pipeline.spark import Job, session, summarise
+from recado.cli.pipeline.spark import Job, Rows, session, summarise
 from recado.cli.verb import FAILED, OK, verb
 
 if TYPE_CHECKING:

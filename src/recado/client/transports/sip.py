@@ -15,22 +15,21 @@ import socket
 from collections import deque
 from contextlib import suppress
 
-from recado.client.line import Ears
+from recado.client.driver import Ears
 from recado.client.urls import SipTarget, Target
-from recado.datagrams import RudpEndpoint, RudpLink
-from recado.datagrams.sip import Endpoint, open_endpoint
-from recado.datagrams.sip_addresses import ADDRESS_POLL_SECONDS, local_address_towards, watch_address
 from recado.errors import RecadoError
+from recado.net import RudpEndpoint, RudpLink
+from recado.net.sip import ADDRESS_POLL_SECONDS, Endpoint, local_address_towards, open_endpoint, watch_address
 from recado.protocols.rudp import QueueFull, Unreachable, profile
 from recado.protocols.sip import events
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Credentials
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.limits import LAB, SipTimers
-from recado.protocols.sip.monitor import Change, LinkLost, Moved
+from recado.protocols.sip.registration import Change, LinkLost, Moved
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.text import SipError
+from recado.protocols.sip.uri import Address
 
 _NOT_LET_IN = (401, 403, 407)
 _NO_ANSWER = 0

@@ -20,8 +20,8 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from recado.client.driver import Ears
 from recado.client.errors import problem_detail
-from recado.client.line import Ears
 from recado.client.urls import Host, Target, authority
 
 _quiet = logging.getLogger("recado.client.frames")

@@ -12,12 +12,10 @@ from functools import lru_cache
 
 import msgspec
 
-from recado.filters.cesql.evaluator import Run, View, compiled, static_type
-from recado.filters.cesql.like import wildcard
+from recado.filters.cesql.evaluator import Run, View, compiled, static_type, wildcard
 from recado.filters.cesql.lowering import lower
 from recado.filters.cesql.nodes import Attribute, CesqlValue, Expression, Like, names_in, walk
-from recado.filters.cesql.parser import parse_text
-from recado.filters.cesql.printer import format_node
+from recado.filters.cesql.parser import format_node, parse_text
 from recado.filters.cesql.types import ErrorKind, EvaluationError
 from recado.filters.patterns import like_regex
 from recado.model.filter import Filter

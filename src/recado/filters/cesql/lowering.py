@@ -13,7 +13,9 @@ from difflib import get_close_matches
 from itertools import pairwise, takewhile
 
 from recado.errors import FilterError
-from recado.filters.cesql import atoms, functions
+from recado.filters.cesql import atoms
+from recado.filters.cesql import evaluator as functions
+from recado.filters.cesql.atoms import Conjunction, Exclusive, Known, Negation, TooLargeError, Truth, conjunction, depth
 from recado.filters.cesql.evaluator import SPECVERSION, compiled, static_type
 from recado.filters.cesql.nodes import (
     COMPARISON,
@@ -32,18 +34,7 @@ from recado.filters.cesql.nodes import (
     names_in,
     walk,
 )
-from recado.filters.cesql.parser import parse_text
-from recado.filters.cesql.printer import format_node, has_literal
-from recado.filters.cesql.truth import (
-    Conjunction,
-    Exclusive,
-    Known,
-    Negation,
-    TooLargeError,
-    Truth,
-    conjunction,
-    depth,
-)
+from recado.filters.cesql.parser import format_node, has_literal, parse_text
 from recado.filters.cesql.types import EvaluationError, to_boolean
 from recado.model.filter import FALSE, TRUE, Compare, Exists, Filter, Not, Sql
 from recado.model.limits import Limits

@@ -23,8 +23,7 @@ from typing import Literal
 
 from recado.errors import RecadoError
 from recado.filters.cesql.nodes import CesqlValue
-from recado.model.times import format_own_time, read_time
-from recado.model.values import Value, canonical
+from recado.model.values import Value, canonical, format_own_time, read_time
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 ErrorKind = Literal["math", "cast", "missingAttribute", "missingFunction", "functionEvaluation"]

@@ -26,8 +26,7 @@ from recado.model.filter import (
     Sql,
     Text,
 )
-from recado.model.times import format_time
-from recado.model.values import Value
+from recado.model.values import Value, format_time
 
 _PLAIN = re.compile(PLAIN_NAME)
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\\": "\\\\"}

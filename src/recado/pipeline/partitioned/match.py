@@ -29,10 +29,10 @@ from recado.pipeline.canary import Verification, Watch, make_watch
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import match_rows
 from recado.pipeline.match import event_form, finished, output_schema, quoted, travelling
-from recado.pipeline.partitioned.folder import PartitionedSet, load_router, partition_path, without_subscriptions
-from recado.pipeline.partitioned.router import Router
-from recado.pipeline.result import BadRows, EventForm, match_record_batch
+from recado.pipeline.partitioned.build import PartitionedSet, load_router, partition_path, without_subscriptions
+from recado.pipeline.partitioned.plan import Router
 from recado.pipeline.sets import LoadedSet, load_folder
+from recado.pipeline.worker import BadRows, EventForm, match_record_batch
 
 VISIT = "_recado_visit"
 """The column that says where a routed row goes: partition * tasks a partition + one of these tasks."""

@@ -5,10 +5,8 @@
 and ``summary.json`` for programs.
 """
 
-from recado.pipeline.report.activity import selectivity, top, top_types
-from recado.pipeline.report.attributes import hot_attributes
-from recado.pipeline.report.redundant import redundancy
-from recado.pipeline.report.run import run_report
-from recado.pipeline.report.write import write_report
+from recado.pipeline.report.activity import hot_attributes, selectivity, top, top_types
+from recado.pipeline.report.redundancy import redundancy
+from recado.pipeline.report.run import run_report, write_report
 
 __all__ = ["hot_attributes", "redundancy", "run_report", "selectivity", "top", "top_types", "write_report"]

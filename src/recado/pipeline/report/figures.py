@@ -16,8 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from recado.pipeline.report.popularity import harmonic
-from recado.pipeline.report.summary import Tables
+from recado.pipeline.report.digest import Tables, harmonic
 
 INK = "#223344"
 BLUE, AMBER, GREEN, GREY = "#3b7dd8", "#e39b2d", "#3f9e6e", "#8a97a6"

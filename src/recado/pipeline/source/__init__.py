@@ -1,7 +1,7 @@
 """Recado's event log on Spark: ``format("recado")``, batch and streaming, reading and writing; and ``read_log``."""
 
 from recado.pipeline.source.archive import read_log
+from recado.pipeline.source.reader import lag
 from recado.pipeline.source.source import FORMAT, RecadoSource, register
-from recado.pipeline.source.stream import lag
 
 __all__ = ["FORMAT", "RecadoSource", "lag", "read_log", "register"]

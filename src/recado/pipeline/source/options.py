@@ -18,7 +18,7 @@ import msgspec
 from recado.errors import FilterError
 from recado.filters.syntax import parse_filter
 from recado.model.filter import Filter
-from recado.model.times import parse_time
+from recado.model.values import parse_time
 from recado.pipeline.errors import PipelineError
 
 Damaged = Literal["fail", "skip", "rows"]

@@ -4,7 +4,6 @@ They answer the requests of ``recado.protocols.pubsub`` on the machine contract,
 """
 
 from recado.protocols.baselines.catalogue import BASELINES, make_baseline
-from recado.protocols.baselines.messages import MESSAGES
-from recado.protocols.baselines.node import BaselineError
+from recado.protocols.baselines.node import MESSAGES, BaselineError
 
 __all__ = ["BASELINES", "MESSAGES", "BaselineError", "make_baseline"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 
-from recado.filters import covering, evaluate, merging
+from recado.filters import covering, evaluate
+from recado.filters import covering as merging
 from recado.filters.normal import filter_key
-from recado.filters.terms import Term
-from recado.filters.unions import TooManyTermsError, covered, terms_of
+from recado.filters.terms import Term, TooManyTermsError, covered, terms_of
 from recado.model.event import Event
 from recado.model.filter import And, Compare
 from recado.protocols.wire import read_filter, write_filter

@@ -11,13 +11,19 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from recado.protocols.baselines.content import ContentNode, Naming, by_meaning, by_subscription, by_type
-from recado.protocols.baselines.flooding import FloodingNode
-from recado.protocols.baselines.hermes import HermesNode
+from recado.protocols.baselines.machines import (
+    ContentNode,
+    FloodingNode,
+    HermesNode,
+    Naming,
+    VirtualGroupNode,
+    by_meaning,
+    by_subscription,
+    by_type,
+)
 from recado.protocols.baselines.node import BaselineError
 from recado.protocols.baselines.plan import Groups, Rendezvous, Tree, lowest
-from recado.protocols.baselines.strategies import Covering, Exact, Merging, Strategy
-from recado.protocols.baselines.virtual_groups import VirtualGroupNode
+from recado.protocols.baselines.routing import Covering, Exact, Merging, Strategy
 from recado.protocols.machine import Machine, NodeId
 from recado.protocols.topology import Topology
 

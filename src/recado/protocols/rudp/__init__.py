@@ -25,25 +25,27 @@ one connection, named by two 32-bit numbers (``a=rudp-conn`` of the two SDPs), s
 Every handle ends in exactly one Acknowledged or Failed. After a failure the layer above sends again what failed, in
 order, once the connection is resumed, and its receiver drops what it had (by ``nid`` or ``req``).
 ``connection.failed``, ``.remote_address``, ``.pending``, ``.rtt_seconds``, ``.counters`` and ``inspect()`` can be
-read. ``carrier`` runs a connection inside a machine of ``recado.protocols.machine``; ``recado.datagrams`` runs many of
+read. ``carrier`` runs a connection inside a machine of ``recado.protocols.machine``; ``recado.net`` runs many of
 them on a UDP socket.
 """
 
 from recado.protocols.rudp.connection import RudpConnection
-from recado.protocols.rudp.counters import Counters
-from recado.protocols.rudp.outputs import (
+from recado.protocols.rudp.packet import (
+    PROFILES,
     Acknowledged,
     Address,
+    Counters,
     Delivered,
     Disconnected,
     Failed,
     Output,
     QueueFull,
     RudpError,
+    RudpSettings,
     Transmit,
     Unreachable,
+    profile,
 )
-from recado.protocols.rudp.settings import PROFILES, RudpSettings, profile
 
 __all__ = [
     "PROFILES",

@@ -9,24 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from recado.protocols.machine import Rng
-from recado.protocols.sip.address import Address
-from recado.protocols.sip.call import Calls
-from recado.protocols.sip.callee import Callee
-from recado.protocols.sip.caller import ALLOW, Caller
-from recado.protocols.sip.check import check_request, check_response
+from recado.protocols.sip.calls import ALLOW, Callee, Caller
+from recado.protocols.sip.checks import challenge, check_request, check_response, complaint, refuse, screen
+from recado.protocols.sip.dialog import Calls
 from recado.protocols.sip.digest import Authenticator, Guard
-from recado.protocols.sip.errors import SipError
-from recado.protocols.sip.events import Effect, Ended, OptionsAnswered
+from recado.protocols.sip.events import Effect, Ended, OptionsAnswered, TimerKey, Wire
 from recado.protocols.sip.messages import Request, Response, reply
-from recado.protocols.sip.outgoing import Outgoing, Requests
 from recado.protocols.sip.parser import read_message
 from recado.protocols.sip.registration import REFRESH, Registration
-from recado.protocols.sip.screening import challenge, complaint, refuse, screen
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
-from recado.protocols.sip.transactions import Transaction, Transactions
-from recado.protocols.sip.uri import NameAddr, read_sip_uri
-from recado.protocols.sip.wire import TimerKey, Wire
+from recado.protocols.sip.text import SipError
+from recado.protocols.sip.transactions import Outgoing, Requests, Transaction, Transactions
+from recado.protocols.sip.uri import Address, NameAddr, read_sip_uri
 
 
 class UserAgent:

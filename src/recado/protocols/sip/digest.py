@@ -16,10 +16,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from recado.protocols.machine import Rng
-from recado.protocols.sip.errors import SipError
-from recado.protocols.sip.headers import Headers
-from recado.protocols.sip.messages import Request
-from recado.protocols.sip.text import quote, split, unquote
+from recado.protocols.sip.messages import Headers, Request
+from recado.protocols.sip.text import SipError, quote, split, unquote
 from recado.protocols.sip.uri import SipUri, Uri, address_of_record, read_sip_uri
 
 Algorithm: TypeAlias = Literal["MD5", "SHA-256"]

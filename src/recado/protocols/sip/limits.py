@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from recado.protocols.sip.errors import SipError
+from recado.protocols.sip.text import SipError
 
 
 class SipLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,13 +5,203 @@ The bytes of a message are UTF-8; other bytes are kept as they came. Content-Len
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from recado.protocols.sip.errors import SipError
-from recado.protocols.sip.fields import CSeq, Via, read_cseq, read_via
-from recado.protocols.sip.headers import Headers, spelled
-from recado.protocols.sip.uri import NameAddr, read_name_addr
+import msgspec
+
+from recado.protocols.sip.limits import LIMITS
+from recado.protocols.sip.text import (
+    Params,
+    SipError,
+    is_token,
+    param,
+    read_number,
+    read_params,
+    shown,
+    split,
+    with_param,
+    write_params,
+)
+from recado.protocols.sip.uri import DEFAULT_PORT, Address, NameAddr, bracketed, read_host_port, read_name_addr
+
+# --- The headers of a message: an ordered list of fields whose names are compared without case -----------------------
+#
+# Compact names (RFC 3261, section 7.3.3, and the later ones) become the long ones. A field that may hold several values
+# separated by commas is cut by ``values``; ``one`` insists on a field that may stand there once only.
+
+
+COMPACT = {
+    "a": "accept-contact", "b": "referred-by", "c": "content-type", "d": "request-disposition",
+    "e": "content-encoding", "f": "from", "i": "call-id", "j": "reject-contact", "k": "supported",
+    "l": "content-length", "m": "contact", "n": "identity-info", "o": "event", "r": "refer-to", "s": "subject",
+    "t": "to", "u": "allow-events", "v": "via", "x": "session-expires", "y": "identity",
+}  # fmt: skip
+_SPELLED = {
+    "call-id": "Call-ID",
+    "cseq": "CSeq",
+    "www-authenticate": "WWW-Authenticate",
+    "mime-version": "MIME-Version",
+}
+
+
+def canonical(name: str) -> str:
+    low = name.lower()
+    return COMPACT.get(low, low)
+
+
+def spelled(name: str) -> str:
+    """A name as it is written on the wire."""
+    return _SPELLED.get(name) or "-".join(part.capitalize() for part in name.split("-"))
+
+
+class Headers:
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
+        self._fields = [(canonical(name), value) for name, value in fields]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __contains__(self, name: str) -> bool:
+        return any(key == name for key, _ in self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Headers) and self._fields == other._fields
+
+    __hash__ = None  # type: ignore[assignment]  # they change
+
+    def __repr__(self) -> str:
+        return f"Headers({self._fields!r})"
+
+    def copy(self) -> Headers:
+        made = Headers()
+        made._fields = list(self._fields)
+        return made
+
+    def get(self, name: str) -> str | None:
+        """The first field of that name."""
+        return next((value for key, value in self._fields if key == name), None)
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self._fields if key == name]
+
+    def one(self, name: str) -> str:
+        found = self.all(name)
+        if len(found) != 1:
+            amount = "missing" if not found else f"there {len(found)} times"
+            raise SipError(f"the header {spelled(name)} is {amount}; it has to be there once")
+        return found[0]
+
+    def values(self, name: str) -> list[str]:
+        """All values of a header that is a list, in order."""
+        found = [one for field in self.all(name) for one in split(field, ",", LIMITS.values)]
+        if len(found) > LIMITS.values:
+            raise SipError(f"the header {spelled(name)} has more than {LIMITS.values} values")
+        if "" in found:
+            raise SipError(f"the header {spelled(name)} has an empty value between its commas")
+        return found
+
+    def add(self, name: str, value: str) -> None:
+        self._fields.append((canonical(name), value))
+
+    def set(self, name: str, value: str) -> None:
+        """Instead of all fields of that name, at the place of the first."""
+        places = [at for at, (key, _) in enumerate(self._fields) if key == name]
+        self.remove(name)
+        self._fields.insert(places[0] if places else len(self._fields), (name, value))
+
+    def push(self, name: str, value: str) -> None:
+        """Before all fields of that name."""
+        places = [at for at, (key, _) in enumerate(self._fields) if key == name]
+        self._fields.insert(places[0] if places else 0, (name, value))
+
+    def pop(self, name: str) -> str:
+        """Take away the first value of a list."""
+        first, *rest = self.values(name)
+        self.remove(name)
+        for at, value in enumerate(rest):
+            self._fields.insert(at, (name, value))
+        return first
+
+    def remove(self, name: str) -> None:
+        self._fields = [field for field in self._fields if field[0] != name]
+
+
+# --- Headers that have a structure of their own: Via (RFC 3261, 20.42, and 3581) and CSeq (20.16) --------------------
+
+
+COOKIE = "z9hG4bK"
+_SENT_PROTOCOL = re.compile(r"SIP ?/ ?2\.0 ?/ ?([A-Za-z0-9.!%*_+`'~-]+) (.*)", re.IGNORECASE | re.DOTALL)
+_SPACES = re.compile(r"[ \t]+")
+
+
+class Via(msgspec.Struct, frozen=True):
+    transport: str
+    host: str
+    port: int | None = None
+    params: Params = ()
+
+    def __str__(self) -> str:
+        return f"SIP/2.0/{self.transport} {self.sent_by}{write_params(self.params)}"
+
+    @property
+    def sent_by(self) -> str:
+        return bracketed(self.host) + ("" if self.port is None else f":{self.port}")
+
+    @property
+    def branch(self) -> str | None:
+        """The name of the transaction; None for a sender that knows only RFC 2543, or that gave the cookie alone."""
+        branch = param(self.params, "branch") or ""
+        return branch if branch.lower().startswith(COOKIE.lower()) and len(branch) > len(COOKIE) else None
+
+    def stamped(self, source: Address) -> Via:
+        """With the address that the request really came from (18.2.1; RFC 3581, section 4)."""
+        params = self.params
+        if param(params, "rport") is not None:
+            params = with_param(with_param(params, "rport", str(source.port)), "received", bracketed(source.host))
+        elif self.host != source.host:
+            params = with_param(params, "received", bracketed(source.host))
+        return msgspec.structs.replace(self, params=params)
+
+    @property
+    def reply_to(self) -> Address:
+        """Where a response goes to that has this Via on top (18.2.2)."""
+        host = (param(self.params, "received") or self.host).strip("[]")
+        rport = param(self.params, "rport")
+        port = int(rport) if rport and rport.isascii() and rport.isdigit() and len(rport) < 6 else self.port
+        return Address(self.transport.lower(), host, port or DEFAULT_PORT)
+
+
+@lru_cache(512)  # one message is asked for its Via several times
+def read_via(text: str) -> Via:
+    first, *rest = split(text, ";")
+    found = _SENT_PROTOCOL.fullmatch(_SPACES.sub(" ", first))
+    if found is None:
+        raise SipError(f"{shown(text)} is not a Via; it should look like SIP/2.0/UDP host:port;branch=...")
+    host, port = read_host_port(found[2].strip())
+    return Via(found[1].upper(), host, port, read_params(rest))
+
+
+class CSeq(msgspec.Struct, frozen=True):
+    number: int
+    method: str
+
+
+@lru_cache(512)
+def read_cseq(text: str) -> CSeq:
+    number, _, method = _SPACES.sub(" ", text).partition(" ")
+    if not is_token(method):
+        raise SipError(f"{shown(text)} is not a CSeq; it should be a number and a method")
+    return CSeq(read_number(number, "the number in CSeq", 2**31 - 1), method)
+
+
+# --- Requests and responses, and how they are written (RFC 3261, section 7) ------------------------------------------
 
 REASONS = {
     100: "Trying", 180: "Ringing", 200: "OK", 202: "Accepted", 301: "Moved Permanently", 302: "Moved Temporarily",

@@ -13,10 +13,9 @@ import re
 
 import msgspec
 
-from recado.protocols.sip.address import is_numeric
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.limits import LIMITS, SipLimits
-from recado.protocols.sip.text import read_number, shown
+from recado.protocols.sip.text import SipError, read_number, shown
+from recado.protocols.sip.uri import is_numeric
 
 RUDP = "UDP/RUDP"
 TCP = "TCP"

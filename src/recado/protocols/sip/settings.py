@@ -6,13 +6,11 @@ import re
 
 import msgspec
 
-from recado.protocols.sip.address import Address
 from recado.protocols.sip.digest import Credentials
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.limits import CLASSIC, LIMITS, SipLimits, SipTimers
 from recado.protocols.sip.sdp import RUDP
-from recado.protocols.sip.text import shown
-from recado.protocols.sip.uri import address_of_record, read_sip_uri
+from recado.protocols.sip.text import SipError, shown
+from recado.protocols.sip.uri import Address, address_of_record, read_sip_uri
 
 _DEVICE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 

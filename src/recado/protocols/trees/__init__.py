@@ -7,7 +7,6 @@
 
 from recado.protocols.trees.messages import MESSAGES
 from recado.protocols.trees.node import TreeNode
-from recado.protocols.trees.settings import SettingsError, TreeSettings
-from recado.protocols.trees.state import LimitReached, TreeError
+from recado.protocols.trees.state import LimitReached, SettingsError, TreeError, TreeSettings
 
 __all__ = ["MESSAGES", "LimitReached", "SettingsError", "TreeError", "TreeNode", "TreeSettings"]

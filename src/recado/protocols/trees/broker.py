@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from recado.protocols.machine import NodeId, Persist, Send
 from recado.protocols.trees.messages import MB, Version
-from recado.protocols.trees.rows import remove, report_unpublished, riders_of
-from recado.protocols.trees.state import Out, State, TreeError
+from recado.protocols.trees.state import Out, State, TreeError, remove, report_unpublished, riders_of
 from recado.protocols.trees.table import Row
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from recado.protocols.machine import NodeId, Persist, Send
 from recado.protocols.trees import sharing
 from recado.protocols.trees.messages import C
-from recado.protocols.trees.rows import drop_row
-from recado.protocols.trees.state import CANCELLED, CUT, LIVE, Out, State, TreeError, later
+from recado.protocols.trees.state import CANCELLED, CUT, LIVE, Out, State, TreeError, drop_row, later
 from recado.protocols.trees.table import Row, speaks_of
 
 

@@ -26,20 +26,10 @@ from recado.protocols.machine import (
     TimerFired,
 )
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
-from recado.protocols.trees import (
-    broker,
-    cancel,
-    causal,
-    components,
-    messages,
-    notify,
-    publisher,
-    repair,
-    sharing,
-    subscribe,
-)
-from recado.protocols.trees.settings import TreeSettings
-from recado.protocols.trees.state import Out, Own, State, TreeError
+from recado.protocols.trees import broker, cancel, messages, notify, publisher, repair, sharing, subscribe
+from recado.protocols.trees import notify as causal
+from recado.protocols.trees import repair as components
+from recado.protocols.trees.state import Out, Own, State, TreeError, TreeSettings
 from recado.protocols.trees.table import Row
 from recado.protocols.wire import write_filter
 

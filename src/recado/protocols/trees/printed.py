@@ -17,9 +17,7 @@ from recado.protocols.machine import NodeId, Send
 from recado.protocols.trees import notify
 from recado.protocols.trees.messages import MB, C, N, Q, QNo, QYes
 from recado.protocols.trees.node import HANDLERS, Handler, TreeNode
-from recado.protocols.trees.rows import make_row
-from recado.protocols.trees.settings import TreeSettings
-from recado.protocols.trees.state import Out, Question, State
+from recado.protocols.trees.state import Out, Question, State, TreeSettings, make_row
 from recado.protocols.trees.table import Nodes
 
 

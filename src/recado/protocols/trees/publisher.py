@@ -13,10 +13,9 @@ or the row is younger than the search. Then the root is asked to build its tree 
 from __future__ import annotations
 
 from recado.protocols.machine import NodeId, Persist, Send
-from recado.protocols.trees import buffer
+from recado.protocols.trees import state as buffer
 from recado.protocols.trees.messages import MP, C, Graft, Interest, MPNo, MPYes, Repair
-from recado.protocols.trees.rows import make_row, rebuild_later, report_published
-from recado.protocols.trees.state import LIVE, Out, Search, State, refuse
+from recado.protocols.trees.state import LIVE, Out, Search, State, make_row, rebuild_later, refuse, report_published
 from recado.protocols.trees.subscribe import attach
 from recado.protocols.trees.table import Row, speaks_of
 

@@ -22,8 +22,7 @@ from functools import lru_cache
 from recado.filters.covering import covers
 from recado.protocols.machine import NodeId, Persist, Send
 from recado.protocols.trees.messages import Join, Repair
-from recado.protocols.trees.rows import make_row, report_settled
-from recado.protocols.trees.state import Out, Own, State
+from recado.protocols.trees.state import Out, Own, State, make_row, report_settled
 from recado.protocols.trees.subscribe import ask
 from recado.protocols.trees.table import Row
 from recado.protocols.wire import read_filter

@@ -14,14 +14,85 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
+from typing import Literal
 
 import msgspec
 
-from recado.errors import RecadoError
-from recado.protocols.machine import Effect, NodeId, Report, Rng, SetTimer
-from recado.protocols.trees.messages import Interest, N
-from recado.protocols.trees.settings import TreeSettings
-from recado.protocols.trees.table import Nodes, Tables, speaks_of
+from recado.errors import FilterError, RecadoError
+from recado.filters.evaluate import matches
+from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
+from recado.protocols.pubsub import Settled, Unpublished
+from recado.protocols.trees.messages import Interest, N, Repair
+from recado.protocols.trees.table import Nodes, Row, Tables, speaks_of
+from recado.protocols.wire import read_filter
+
+# --- What can be chosen about the tree protocol, and its limits ------------------------------------------------------
+#
+# The defaults are the corrected protocol: content filtering, grafting, suppression of repeats. The other values exist
+# to reproduce the tree document's variants (its sections 2.4 and 2.5) or are its future work (2.7, 7.2).
+
+
+class SettingsError(RecadoError):
+    """A setting that makes no sense."""
+
+
+class TreeSettings(msgspec.Struct, frozen=True):
+    """The settings of one node; usually the same in the whole overlay, and ``mpp`` and ``forwarding`` have to be."""
+
+    filtering: Literal["content", "type"] = "content"
+    """What relays look at. The application gets only what its filter asks for, in both cases."""
+    mpp: Literal["graft", "aggregate", "stream"] = "graft"
+    forwarding: Literal["seen", "subscriptions"] = "seen"
+    """Drop repeats by their id, or let every notification say which subscriptions it serves on a link."""
+    echo: bool = True
+    """Does a publisher that subscribes to its own type hear its own events?"""
+    share: bool = False
+    """Let a subscription use the tree of another one whose filter covers it."""
+    causal: bool = False
+    causal_wait_seconds: float = 10.0
+    """How long a notification waits for an earlier one that does not come."""
+    buffer: int = 0
+    """How many of its latest events a publisher keeps for subscriptions that come later."""
+    buffer_seconds: float = 60.0
+    repair_seconds: float = 1.0
+    """How long a root waits after it heard of damage, so that one rebuild serves for all of it."""
+    patience: float = 8.0
+    """A publisher that lost a subscription waits this many times longer for the root's rebuild before it searches."""
+    settle_seconds: float = 30.0
+    """The longest time that a flood is expected to take; younger links are not trusted to be in one component."""
+    max_rows: int = 100_000
+    max_subscriptions: int = 10_000
+    max_operations: int = 100_000
+    max_seen: int = 65_536
+    max_kept: int = 1_024
+    """Finished searches of new publishers whose branches may still be needed for grafting, and floods remembered."""
+
+    def __post_init__(self) -> None:
+        for name in ("filtering", "mpp", "forwarding"):
+            _check_choice(name, getattr(self, name))
+        for name in ("causal_wait_seconds", "repair_seconds", "settle_seconds", "buffer_seconds", "patience"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it has to be more than 0")
+        for name in ("max_rows", "max_subscriptions", "max_operations", "max_seen", "max_kept"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it has to be at least 1")
+        if self.buffer < 0:
+            raise SettingsError(f"buffer is {self.buffer}; it is a number of events, 0 for none")
+
+
+_CHOICES = {
+    "filtering": ("content", "type"),
+    "mpp": ("graft", "aggregate", "stream"),
+    "forwarding": ("seen", "subscriptions"),
+}
+
+
+def _check_choice(name: str, value: str) -> None:
+    if value not in _CHOICES[name]:
+        raise SettingsError(f"{name} is {value!r}; it is one of {', '.join(_CHOICES[name])}")
+
+
+# --- The state of one node, apart from the handlers that change it ---------------------------------------------------
 
 Out = list[Effect]
 """Where handlers put their effects."""
@@ -205,3 +276,139 @@ def later(state: State, kind: str, key: str, seconds: float, out: Out) -> None:
 def refuse(state: State, limit: str, what: str, out: Out) -> None:
     state.refused += 1
     out.append(Report(LimitReached(limit, what)))
+
+
+# --- Rows come and go here, so that whatever depends on a row learns of it: its root, and the rows that ride on it
+#
+# A row of a shared subscription may ride on another row of the same node (see ``sharing``). When the row that carries
+# it goes or is built anew, the root of the subscription that rode on it is asked to build a tree of its own.
+
+
+def make_row(state: State, interest: Interest, toward: NodeId, out: Out, *, firm: bool) -> Row | None:
+    """A row in place of whatever was known of the subscription; None, and a report, if there can be none."""
+    rows = state.tables.rows
+    earlier = rows.get(interest.id)
+    if earlier is None and len(rows) >= state.settings.max_rows:
+        refuse(state, "max_rows", f"a row for subscription {interest.id!r}", out)
+        return None
+    try:
+        read_filter(interest.filter)
+    except FilterError:
+        refuse(state, "filter", f"a filter of subscription {interest.id!r} that nobody can read", out)
+        return None
+    if earlier is not None:
+        drop_row(state, earlier, out)
+    row = Row(interest, toward, state.tick(), firm)
+    if state.publishes(interest.type):
+        row.origin[state.me] = None
+    state.tables.put(row)
+    return row
+
+
+def drop_row(state: State, row: Row, out: Out) -> None:
+    remove(state, row)
+    for rider in riders_of(state, row):
+        rider.rides = None
+        report_row(state, rider, out)
+
+
+def remove(state: State, row: Row) -> None:
+    """Take the row out of the tables; what to do about its riders is the caller's affair."""
+    state.tables.drop(row.interest.id)
+    carrier = state.tables.rows.get(row.rides) if row.rides is not None else None
+    if carrier is not None:
+        carrier.riders.pop(row.interest.id, None)
+
+
+def riders_of(state: State, row: Row) -> list[Row]:
+    rows = state.tables.rows
+    return [rows[id] for id in row.riders if id in rows]
+
+
+# -- what roots are told
+
+
+def rebuild_later(state: State, id: str, epoch: int, out: Out) -> None:
+    """The tree of this node's subscription is damaged. What happens within a short time is mended together."""
+    own = state.own.get(id)
+    if own is not None and own.epoch == epoch and own.carrier is None:
+        later(state, "rebuild", id, state.settings.repair_seconds, out)
+
+
+def report_row(state: State, row: Row, out: Out) -> None:
+    """Tell the root of damage, once."""
+    id, epoch = row.interest.id, row.epoch
+    if state.me in row.next:
+        rebuild_later(state, id, epoch, out)
+    elif not row.disturbed:
+        row.disturbed = True
+        for node in row.next:
+            out.append(Send(node, Repair(id, epoch), "a branch of the tree is lost"))
+
+
+# -- what the application is told
+
+
+def _family(state: State, id: str) -> list[Own]:
+    """A subscription of this node, and those that it carries."""
+    return [own for own in state.own.values() if id in (own.id, own.carrier)]
+
+
+def report_settled(state: State, id: str, published: bool, out: Out) -> None:
+    """Everyone was asked."""
+    for own in _family(state, id):
+        out.append(Report(Settled(own.id, published)))
+        if own.published and not published:
+            out.append(Report(Unpublished(own.id)))
+        own.published = published
+
+
+def report_published(state: State, id: str, out: Out) -> None:
+    """A publisher came to a subscription of this node."""
+    for own in _family(state, id):
+        if not own.published and id not in state.questions:
+            out.append(Report(Settled(own.id, True)))
+        own.published = True
+
+
+def report_unpublished(state: State, id: str, out: Out) -> None:
+    """The last publisher went."""
+    for own in _family(state, id):
+        own.published = False
+        out.append(Report(Unpublished(own.id)))
+        if own.along is not None:  # a publisher may just have found the tree that it joined, so it asks for itself
+            rebuild_later(state, own.id, own.epoch, out)
+            own.along = None
+
+
+# --- The notification buffer (section 2.7 of the tree document): late subscribers get what was published before them
+#
+# A publisher keeps its latest events for a time. When a subscription's tree reaches it, the events that match are sent
+# along that tree alone, right behind the answer that built it. A tree that is rebuilt brings the same again, which the
+# subscriber recognises; so the buffer also fills the gap that a failure has torn. Off unless ``buffer`` is set.
+
+
+def keep(state: State, message: N) -> None:
+    _expire(state)
+    state.buffer.append((state.now, message))
+
+
+def _expire(state: State) -> None:
+    oldest = state.now - state.settings.buffer_seconds
+    while state.buffer and state.buffer[0][0] < oldest:
+        state.buffer.popleft()
+
+
+def replay(state: State, interest: Interest, out: Out) -> None:
+    """A subscription has come within reach: send it what it missed."""
+    row = state.tables.rows.get(interest.id)
+    if row is None or row.epoch != interest.epoch:
+        return
+    _expire(state)
+    for _, message in state.buffer:
+        event = message.event
+        if speaks_of(interest.type, event.type) and matches(read_filter(interest.filter), event):
+            copy = N(message.token, message.number, event, (interest.id,), message.after)
+            for node in row.next:
+                if node != state.me:
+                    out.append(Send(node, copy, "a late subscriber gets what is in the buffer"))

@@ -12,11 +12,22 @@ answered with C, so that no row outlives its reason.
 from __future__ import annotations
 
 from recado.protocols.machine import NodeId, Persist, Send
-from recado.protocols.trees import buffer
+from recado.protocols.trees import state as buffer
 from recado.protocols.trees.broker import withdraw
 from recado.protocols.trees.messages import C, Q, QNo, QYes, Repair
-from recado.protocols.trees.rows import drop_row, make_row, report_settled
-from recado.protocols.trees.state import CANCELLED, LIVE, OUTDATED, Out, Own, Question, State, refuse
+from recado.protocols.trees.state import (
+    CANCELLED,
+    LIVE,
+    OUTDATED,
+    Out,
+    Own,
+    Question,
+    State,
+    drop_row,
+    make_row,
+    refuse,
+    report_settled,
+)
 
 
 def ask(state: State, own: Own, out: Out) -> None:

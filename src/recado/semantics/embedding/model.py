@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recado.errors import RecadoError
-from recado.semantics.embedding.safetensors import read_tensors
-from recado.semantics.embedding.wordpiece import WordPiece
+from recado.semantics.embedding.files import WordPiece, read_tensors
 
 if TYPE_CHECKING:
     from recado.semantics.embedding.encoder import Encoder

@@ -28,7 +28,7 @@ from recado.semantics.lexicon.source import (
     read_synsets,
     read_tag_counts,
 )
-from recado.semantics.lexicon.table import WordTable, starts
+from recado.semantics.lexicon.wordnet import WordTable, starts
 
 KEY = 100_000_000
 """A concept's key is its part of speech times this, plus its offset."""

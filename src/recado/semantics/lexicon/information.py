@@ -10,24 +10,63 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from recado.errors import RecadoError
+from recado.semantics import archive
 from recado.semantics.archive import Arrays
+from recado.semantics.folders import cache_folder
 from recado.semantics.frequencies import Frequencies
-from recado.semantics.lexicon.build import KEY
-from recado.semantics.lexicon.load import kept
-from recado.semantics.lexicon.source import INSTALL, PARTS, LexiconError, damaged, fingerprint
+from recado.semantics.lexicon.build import KEY, build
+from recado.semantics.lexicon.source import INSTALL, PARTS, LexiconError, damaged, find_data, fingerprint, source_files
 from recado.semantics.lexicon.wordnet import Lexicon
+
+# --- The lexicon and its counts, read once a process and kept as arrays in the cache folder between processes --------
+#
+# Reading the text files takes seconds, reading the arrays milliseconds. A cached file that is damaged, of another
+# version, or made from other text files is made anew; one that cannot be written only costs the next process its time.
+
+
+VERSION = "2"
+_lock = threading.Lock()
+_lexicons: dict[str, Lexicon] = {}
+
+
+def load_lexicon(folder: Path | None = None) -> Lexicon:
+    """The lexicon of the installed package, or of another folder of the same form; a LexiconError if there is none."""
+    data = folder or find_data()
+    mark = fingerprint(source_files(data))
+    with _lock:
+        if mark not in _lexicons:
+            _lexicons[mark] = Lexicon(kept("wordnet", mark, lambda: build(data)), data)
+        return _lexicons[mark]
+
+
+def kept(name: str, mark: str, make: Callable[[], Arrays]) -> Arrays:
+    """The arrays of that name in the cache folder if they were made from ``mark``, else made now and kept."""
+    path = cache_folder() / f"{name}.arrays"
+    about = {"what": name, "version": VERSION, "made from": mark}
+    try:
+        return archive.load(path, about)
+    except archive.ArchiveError:
+        arrays = make()
+    with suppress(RecadoError):  # a cache that cannot be written is no reason to fail
+        archive.save(path, about, arrays)
+    return arrays
+
+
+# --- How much a concept tells: ``IC(c) = -ln p(c)``, with ``p(c)`` from counts of the concept and all below it (5,
+# A-12)
 
 Floats = npt.NDArray[np.float64]
 TABLE = "table"
 """The source's name for counts from a table of word frequencies."""
 
-_lock = threading.Lock()
 _loaded: dict[str, Information] = {}
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from recado.semantics.reading import Word, Words
+from recado.semantics.name_parser import Word, Words
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

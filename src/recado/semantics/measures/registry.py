@@ -28,11 +28,7 @@ from recado.semantics.frequencies import Frequencies
 from recado.semantics.lexicon.information import Information
 from recado.semantics.lexicon.wordnet import Lexicon
 from recado.semantics.measures.base import NameMeasure
-from recado.semantics.measures.embedding import Embedding
-from recado.semantics.measures.feng import LAMBDA, Feng
-from recado.semantics.measures.hybrid import Hybrid
-from recado.semantics.measures.mean import Mean
-from recado.semantics.measures.strings import SCORERS, Strings
+from recado.semantics.measures.names import LAMBDA, SCORERS, Embedding, Feng, Hybrid, Mean, Strings
 from recado.semantics.measures.wordnet import WordNetWords, WordPairs
 
 

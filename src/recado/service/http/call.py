@@ -14,7 +14,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from recado.errors import RecadoError
-from recado.model.times import parse_time
+from recado.model.values import parse_time
 from recado.service.doors import Doors
 from recado.service.http.problems import StatusError, TooLargeError
 from recado.service.permissions import Principal

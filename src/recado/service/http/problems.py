@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from recado.errors import LimitError, RecadoError
 from recado.service.permissions import Busy, Conflict, Denied, Unknown
-from recado.store.log.errors import LogError
+from recado.store.log.settings import LogError
 
 CONTENT_TYPE = "application/problem+json"
 _PLACE = re.compile(r"((?:event \d+ of the batch: )?\$[^\s:]*): ")

@@ -13,19 +13,18 @@ import socket
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
-from recado.datagrams import RudpEndpoint
-from recado.datagrams.registrar import open_registrar
-from recado.datagrams.sip import Endpoint, open_endpoint
 from recado.errors import RecadoError
+from recado.net import RudpEndpoint
+from recado.net.sip import Endpoint, open_endpoint, open_registrar
 from recado.protocols.rudp import profile
 from recado.protocols.sip import events
-from recado.protocols.sip.address import Address, bracketed, read_address
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.errors import SipError
 from recado.protocols.sip.limits import LAB, SipLimits, SipTimers
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.text import SipError
+from recado.protocols.sip.uri import Address, bracketed, read_address
 from recado.service.config import ConfigError
 from recado.service.doors import Doors
 from recado.service.http.problems import TooManyError

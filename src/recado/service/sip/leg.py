@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from recado.datagrams import Address, RudpEndpoint, RudpLink
 from recado.errors import LimitError, RecadoError
+from recado.net import Address, RudpEndpoint, RudpLink
 from recado.protocols.rudp import Unreachable
-from recado.protocols.rudp.outputs import show
+from recado.protocols.rudp.packet import show
 from recado.protocols.session import messages as m
 from recado.protocols.sip.sdp import Media
 from recado.service.doors import Doors

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from recado.datagrams import Address
+from recado.net import Address
 
 
 def may_send(to: Address, own: Address) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from recado.errors import RecadoError
-from recado.store.connection import Connection
+from recado.store.sqlite import Connection
 
 _TABLE = """
 create table if not exists letters (

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from recado.errors import RecadoError
-from recado.model.times import format_time
+from recado.model.values import format_time
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
 from recado.service.engine import Engine
 from recado.service.engine_requests import webhook_device

@@ -21,7 +21,7 @@ from recado.filters.records import read_subscription
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.model.times import parse_time
+from recado.model.values import parse_time
 from recado.protocols import machine
 from recado.protocols.machine import Effect, Persist, Rng, SetTimer
 from recado.protocols.rudp import Acknowledged, Delivered, Disconnected, RudpSettings

@@ -12,7 +12,7 @@ from recado.delivery.desk import Desk
 from recado.delivery.mailbox import Bounds
 from recado.protocols.machine import CancelTimer, Effect, Rng, SetTimer
 from recado.protocols.rudp import RudpConnection, RudpSettings, Transmit
-from recado.protocols.rudp.carrier import Carrier
+from recado.protocols.rudp.connection import Carrier
 from recado.sim.mobility.keeping import instant
 from recado.sim.mobility.wire import BROKER, Accepted, Invite, Unknown, datagram
 

@@ -15,10 +15,10 @@ import msgspec
 from recado.protocols import machine
 from recado.protocols.machine import CancelTimer, Deliver, Effect, Persist, Report, Rng, Send, SetTimer
 from recado.protocols.rudp import Delivered, Disconnected, RudpConnection, RudpSettings, Transmit
-from recado.protocols.rudp.carrier import Carrier
+from recado.protocols.rudp.connection import Carrier
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import Agent
-from recado.protocols.session.agent_words import AgentSettings, Dial, Reachable, Took
+from recado.protocols.session.commands import AgentSettings, Dial, Reachable, Took
 from recado.sim.mobility.wire import BROKER, Accepted, Confirmed, Datagram, Invite, Unknown, datagram
 
 T1_SECONDS = 0.5

@@ -8,18 +8,175 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recado.sim.runs.series import Series
-from recado.sim.runs.setting import ScenarioError
+from recado.errors import RecadoError
+from recado.filters.evaluate import matches
+from recado.filters.syntax import parse_filter
+from recado.model.event import Event
+from recado.sim.runs.results import Row
+from recado.sim.runs.scenario import PARTS, ScenarioError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+
+# --- Means with 95% confidence intervals by Student's t distribution -------------------------------------------------
+#
+# The quantile is found by bisection on the distribution function, for which a whole number of degrees of freedom gives
+# a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4); so no statistics library is needed.
+
+
+CONFIDENCE = 0.95
+_NORMAL_FROM = 2_000
+"""From here on t and the normal distribution agree to more digits than are shown."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """The mean of a sample; the true one lies within ``half_width`` of it in 95 of 100 samples."""
+
+    mean: float
+    half_width: float
+    count: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half_width
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """With one value alone nothing is known of the spread, and the half width is 0."""
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Estimate(mean, 0.0, 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    return Estimate(mean, t_quantile(count - 1) * math.sqrt(variance / count), count)
+
+
+@lru_cache(maxsize=1024)
+def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """The t with ``P(-t < T < t) = confidence``."""
+    low, high = 0.0, 1.0
+    while t_within(high, freedom) < confidence:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_within(middle, freedom) < confidence else (low, middle)
+    return high
+
+
+def t_within(t: float, freedom: int) -> float:
+    """``P(-t < T < t)`` for so many degrees of freedom."""
+    if freedom >= _NORMAL_FROM:
+        return math.erf(t / math.sqrt(2))
+    angle = math.atan(t / math.sqrt(freedom))
+    square = math.cos(angle) ** 2
+    term = total = 1.0 if freedom % 2 == 0 else math.cos(angle)
+    for k in range(1 + freedom % 2, freedom - 2, 2):
+        term *= square * k / (k + 1)
+        total += term
+    if freedom % 2 == 0:
+        return math.sin(angle) * total
+    return 2 / math.pi * (angle + (math.sin(angle) * total if freedom > 1 else 0.0))
+
+
+# --- From rows of results to lines of a plot: runs that agree in all that is shown are repeats, and make one point
+#
+# A point is the mean over its repeats with a 95% interval. Runs that differ in a parameter which the plot does not show
+# would be mixed up in one point, so that is an error which names the parameter.
+
+
+class Point(msgspec.Struct, frozen=True):
+    x: Any
+    y: Estimate
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One line: the points of one value of the parameters in ``by``."""
+
+    label: str
+    points: tuple[Point, ...]
+
+
+def select(rows: Sequence[Row], where: str) -> list[Row]:
+    """The rows that a filter of Recado's language admits."""
+    if not where:
+        return list(rows)
+    try:
+        filter = parse_filter(where, "expression")
+    except RecadoError as error:
+        raise ScenarioError(f"--where: {error}") from None
+    kept = [row for row in rows if matches(filter, Event("row", attributes=_present(row)))]
+    if not kept:
+        raise ScenarioError(f"no row has {where}")
+    return kept
+
+
+def series_of(rows: Sequence[Row], x: str, y: str, by: Sequence[str] = ()) -> list[Series]:
+    """The lines of a plot, in the order of the rows."""
+    for name in (x, y, *by):
+        _known(rows, name)
+    _check_mixture([row for row in rows if row.get(y) is not None], {x, *by})
+    groups: dict[tuple[Any, ...], dict[Any, list[float]]] = {}
+    for row in rows:
+        if row.get(y) is not None and row.get(x) is not None:
+            group = groups.setdefault(tuple(row.get(name) for name in by), {})
+            group.setdefault(row[x], []).append(float(row[y]))
+    return [Series(_label(key), _points(group)) for key, group in groups.items()]
+
+
+def _points(group: dict[Any, list[float]]) -> tuple[Point, ...]:
+    points = [Point(x, estimate(values)) for x, values in group.items()]
+    if all(isinstance(point.x, (int, float)) for point in points):
+        points.sort(key=lambda point: float(point.x))
+    return tuple(points)
+
+
+def _label(key: tuple[Any, ...]) -> str:
+    return ", ".join(str(part) for part in key if part is not None)
+
+
+def _known(rows: Sequence[Row], name: str) -> None:
+    columns = dict.fromkeys(column for row in rows for column in row)
+    if name not in columns:
+        raise ScenarioError(f"there is no column {name!r}; the columns are {', '.join(columns)}")
+
+
+def _check_mixture(rows: Sequence[Row], shown: set[str]) -> None:
+    """Parameters that follow from shown ones are no mixture: what counts is two values at one point."""
+    hidden = [name for name in (rows[0] if rows else {}) if _parameter(name) and name not in shown]
+    seen: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        first = seen.setdefault(tuple(row.get(name) for name in sorted(shown)), row)
+        for name in hidden:
+            if row.get(name) != first.get(name):
+                raise ScenarioError(
+                    f"the rows differ in {name} ({first.get(name)!r}, {row.get(name)!r}): add it to --by, or choose "
+                    "with --where"
+                )
+
+
+def _parameter(name: str) -> bool:
+    part, dot, _ = name.partition(".")
+    return bool(dot) and part in PARTS
+
+
+def _present(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None and name != "seed"}
+
+
+# --- Plots of results: means with 95% intervals, as SVG and PNG. The same rows give the same file --------------------
 
 COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8e5ea2", "#e08e45", "#5b8e9b", "#a0522d", "#6b705c", "#c9a227", "#444444")
 MARKERS = "osD^vPX*<>"

@@ -7,17 +7,178 @@ All but ``meta.`` is the same whenever, wherever and in whatever order the runs 
 
 from __future__ import annotations
 
+import fcntl
+import os
+import platform
+import socket
+import subprocess
 from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from recado.sim.runs.journal import Entry
-from recado.sim.runs.setting import ScenarioError, parameters
+from recado import __version__
+from recado.sim.runs.run import Outcome
+from recado.sim.runs.scenario import Run, ScenarioError, parameters
+
+# --- The journal of a sweep: one line for every finished run, so that a sweep which was broken off goes on -----------
+#
+# A folder belongs to one scenario and to one version of the code. What was run is never run again, and never thrown
+# away unless ``force`` says so: a folder that holds other runs, or runs of other code, is refused. A run is known by
+# its configuration, its number and its setting; more repeats later only add runs. One process writes at a time; the
+# last line may be torn by a crash, and then that run is done again.
+
+
+JOURNAL = "runs.ndjson"
+_ROOMS = ("sim", "protocols", "filters", "model")
+"""The rooms whose code decides what a run gives."""
+
+
+class About(msgspec.Struct, frozen=True):
+    """Where and by what a run was made."""
+
+    version: str
+    code: str
+    commit: str
+    host: str
+    python: str
+
+
+class Entry(msgspec.Struct, frozen=True):
+    key: str
+    outcome: Outcome
+    about: About
+
+
+class Journal:
+    """The runs of a folder that are done; use as a context, since it holds a lock on the folder."""
+
+    def __init__(self, folder: Path, runs: Sequence[Run], force: bool = False) -> None:
+        self.folder, self.path = folder, folder / JOURNAL
+        self.keys = {key_of(run): run for run in runs}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = _locked(self.path)
+        if force:
+            self._file.truncate(0)
+        self.entries: dict[str, Entry] = {}
+        try:
+            self._load()
+        except ScenarioError:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def missing(self) -> list[Run]:
+        return [run for key, run in self.keys.items() if key not in self.entries]
+
+    def add(self, outcome: Outcome) -> None:
+        entry = Entry(key_of(outcome.run), outcome, about())
+        self._file.write(msgspec.json.encode(entry) + b"\n")
+        self._file.flush()
+        self.entries[entry.key] = entry
+
+    def outcomes(self) -> list[Entry]:
+        """What is done, in the order of the scenario and not in that of finishing."""
+        return [self.entries[key] for key in self.keys if key in self.entries]
+
+    def _load(self) -> None:
+        good = 0
+        self._file.seek(0)
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                break
+            entry = _decoded(line, self.path)
+            self._accept(entry)
+            self.entries[entry.key] = entry
+            good += len(line)
+        self._file.truncate(good)
+        self._file.seek(good)
+
+    def _accept(self, entry: Entry) -> None:
+        if entry.key not in self.keys:
+            run = entry.outcome.run
+            raise ScenarioError(
+                f"{self.folder} holds run {run.number} of a configuration {run.configuration!r} that is not in this "
+                "scenario; choose another folder with --out, or throw that away with --force"
+            )
+        if entry.about.code != about().code:
+            raise ScenarioError(
+                f"{self.folder} holds runs that other code of Recado made (version {entry.about.version}, "
+                f"code {entry.about.code}; this is {about().code}); choose another folder with --out, or run all "
+                "again with --force"
+            )
+
+
+def key_of(run: Run) -> str:
+    """What a run is known by: all that decides its figures, but not how many runs there are."""
+    setting = msgspec.to_builtins(run.setting)
+    del setting["run"]["repeats"]
+    text = msgspec.json.encode([run.configuration, run.number, setting], order="deterministic")
+    return blake2b(text, digest_size=12).hexdigest()
+
+
+@cache
+def about() -> About:
+    return About(__version__, code_digest(), _commit(), socket.gethostname(), platform.python_version())
+
+
+@cache
+def code_digest(*more: str) -> str:
+    """A short fingerprint of the source that decides what runs give; ``more`` names further rooms."""
+    package = Path(__file__).parents[2]
+    digest = blake2b(digest_size=6)
+    for path in _sources(package, (*_ROOMS, *more)):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _sources(package: Path, rooms: Iterable[str]) -> Iterable[Path]:
+    return sorted(path for room in rooms for path in (package / room).rglob("*.py"))
+
+
+def _commit() -> str:
+    """The commit of the working tree that the package is run from, if it is one and git is there."""
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=10"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603  # fixed
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _locked(path: Path) -> BinaryIO:
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ScenarioError(f"another process is running a sweep in {path.parent}") from None
+    return file
+
+
+def _decoded(line: bytes, path: Path) -> Entry:
+    try:
+        return msgspec.json.decode(line, type=Entry)
+    except msgspec.DecodeError as error:
+        raise ScenarioError(f"{path} is damaged, or of another version ({error}); --force begins anew") from None
+
+
+# --- Results as tables: one wide row for every run, as Parquet and CSV -----------------------------------------------
 
 PARQUET, CSV = "results.parquet", "results.csv"
 META = "meta."

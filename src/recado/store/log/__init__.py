@@ -4,12 +4,11 @@
 helps when files were damaged. docs/event-log.md has the format and what is promised.
 """
 
-from recado.store.log.errors import BusyError, Damage, LogError
 from recado.store.log.group import GroupCommit
 from recado.store.log.reader import LogReader
 from recado.store.log.repair import Repaired, repair
 from recado.store.log.rows import LOG_SCHEMA
-from recado.store.log.settings import Extent, LogSettings, Segment
+from recado.store.log.settings import BusyError, Damage, Extent, LogError, LogSettings, Segment
 from recado.store.log.writer import EventLog
 
 __all__ = [

@@ -15,9 +15,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from recado.model.event import Event
-from recado.store.log.errors import BusyError, LogError
 from recado.store.log.rows import Entry, prepare
-from recado.store.log.settings import MIB
+from recado.store.log.settings import MIB, BusyError, LogError
 from recado.store.log.writer import EventLog
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from recado.store.log import files
-from recado.store.log.errors import LogError
-from recado.store.log.settings import Segment
+from recado.store import files
+from recado.store.log.settings import LogError, Segment
 
 FORMAT = 1
 MANIFEST = "manifest.json"

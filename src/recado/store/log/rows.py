@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from recado.errors import EventError, LimitError, RecadoError
 from recado.model.codec import write_flat
 from recado.model.event import Event
-from recado.model.flatten import checked
+from recado.model.flat import checked
 from recado.model.limits import Limits
 from recado.model.values import EPOCH, check_value, microseconds
 

@@ -5,7 +5,7 @@ Each step leaves the folder in a state from which every position can be read exa
 - *append*: one SQLite transaction with the rows and the next position. Its commit returns after the fsync.
 - *seal*: write a segment, fsync, rename, fsync the folder; put it into the manifest, which is replaced in the same way;
   only then delete its rows from the tail. Readers look at the manifest first, so rows that are in both places count
-  once, and what a crash leaves behind is removed when the log is next opened (``recado.store.log.opening``).
+  once, and what a crash leaves behind is removed when the log is next opened (``recado.store.log.writer``).
 - *expire*: take the oldest segments out of the manifest, then remove their files.
 
 Appends may come from several threads, and go on while another thread seals.
@@ -13,7 +13,10 @@ Appends may come from several threads, and go on while another thread seals.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -28,17 +31,123 @@ import pyarrow.compute as pc
 
 from recado.model.event import Event
 from recado.model.values import microseconds
-from recado.store.log import files
+from recado.store import files
 from recado.store.log import manifest as manifests
-from recado.store.log.errors import Damage, LogError
-from recado.store.log.lock import FolderLock
-from recado.store.log.manifest import SEGMENTS, TAIL, SegmentEntry
-from recado.store.log.opening import check_fit, open_parts
-from recado.store.log.pieces import tail_pieces
+from recado.store.log.manifest import FORMAT, LOCK, MANIFEST, SEGMENTS, TAIL, TAIL_WAL, Manifest, SegmentEntry
+from recado.store.log.reader import tail_pieces
 from recado.store.log.rows import Entry, Row, instant_of, prepare, stored
 from recado.store.log.segments import write_segment
-from recado.store.log.settings import DEFAULTS, LogSettings, Segment
+from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings, Segment
 from recado.store.log.tail import State, Tail
+from recado.store.sqlite import check_wal
+
+# --- Opening a log for writing: make a new one, or take up an old one where a crash may have left it -----------------
+#
+# A new log gets its tail first and its manifest last, so a folder with a tail that counts from 0 and nothing else is a
+# log whose making was interrupted. Anything else without a manifest, or with parts that do not fit, is refused: to go
+# on would be to lose positions or to give them twice. Only when everything fits is removed what a crash left behind.
+
+
+_REPAIR = "`recado log repair` keeps what can be read"
+
+
+def open_parts(folder: Path, settings: LogSettings) -> tuple[Tail, Manifest]:
+    """The tail and the manifest, which fit together. The caller holds the folder's lock."""
+    had_manifest, had_tail = (folder / MANIFEST).exists(), (folder / TAIL).exists()
+    had_segments = any((folder / SEGMENTS).glob("*.parquet"))
+    if not had_tail and (had_manifest or had_segments):
+        raise LogError(f"{folder / TAIL} is missing, but other files of the log are there; {_REPAIR}")
+    manifest = manifests.load(folder) if had_manifest or had_segments else None
+    check_wal(folder / TAIL_WAL)  # before SQLite replays it
+    tail = Tail(folder / TAIL, writable=True, busy_seconds=settings.busy_seconds)
+    try:
+        if manifest is None:
+            return tail, _begin(folder, tail)
+        check_fit(tail, manifest)
+        remove_remains(folder, tail, manifest)
+    except BaseException:
+        tail.close()
+        raise
+    return tail, manifest
+
+
+def _begin(folder: Path, tail: Tail) -> Manifest:
+    """The manifest of a new log, or of one whose making was interrupted."""
+    if tail.is_empty_file():
+        tail.create(uuid.uuid4().hex, 0)
+    state = tail.state()
+    if state.next != 0:
+        manifests.load(folder)  # says that it is missing
+    manifest = Manifest(FORMAT, state.log)
+    manifests.store(folder, manifest, before=None)
+    return manifest
+
+
+def check_fit(tail: Tail, manifest: Manifest) -> int:
+    """The log's end. A tail that does not go on where the segments end is refused."""
+    end = tail.end(manifest.log, manifest.sealed)
+    if end > manifest.sealed and not tail.has(manifest.sealed):
+        raise LogError(
+            f"{tail.path} does not have the position {manifest.sealed:,}, with which it should go on after the "
+            f"segments: it is damaged, or the manifest is an older copy; {_REPAIR}"
+        )
+    return end
+
+
+def remove_remains(folder: Path, tail: Tail, manifest: Manifest) -> None:
+    """Remove what a crash left behind: drafts, segments that no manifest names, rows that are sealed."""
+    named = {entry.file for entry in manifest.segments}
+    for path in (folder / SEGMENTS).iterdir():
+        if path.name not in named and path.suffix in (".parquet", files.DRAFT):
+            files.remove(path)
+    for path in folder.glob("*" + files.DRAFT):
+        files.remove(path)
+    while tail.delete_before(manifest.sealed):
+        pass
+
+
+# --- One writer a folder: an advisory lock on a file. The system takes it back when the process ends, however it ends
+
+
+class FolderLock:
+    """Held from its making until ``release``; the file has the process id of the holder, for people to read."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            if isinstance(error, BlockingIOError):
+                raise BusyError(
+                    f"{folder} has a writer already, the process {holder}; a log has one at a time"
+                ) from None
+            raise LogError(f"{path} cannot be locked: {error.strerror}") from error
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def writer_of(folder: Path) -> str | None:
+    """The process id of the writer that has the log now; None if there is none."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+    return None
+
+
+# --- The one writer of a log: appends, sealing and retention ---------------------------------------------------------
 
 Clock = Callable[[], datetime]
 GENTLE_ROWS = 256

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from recado.store.log import files
+from recado.store import files
 from recado.store.state.rows import StateError
 
 

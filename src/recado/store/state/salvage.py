@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from recado.store.connection import Connection
+from recado.store.sqlite import Connection
 
 _TABLES = {
     "marks": "name",

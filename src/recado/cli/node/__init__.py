@@ -1,1 +1,0 @@
-"""``recado node``: run a node of an overlay, and use one that runs on this machine."""

@@ -1,1 +1,0 @@
-"""``recado semantics``: what names mean, shown to a person."""

@@ -1,0 +1,480 @@
+"""A bound UDP socket in the running loop: datagrams in batches, large buffers, and refusals from the network.
+
+A plain asyncio transport wakes up once for every datagram and does not tell who refused. Here one wake-up reads up to
+``BATCH`` datagrams, and on Linux the kernel's queue of errors says at which address nobody listens. A datagram that
+the kernel does not take is counted and lost: those above cope with loss anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, Protocol, TypeAlias
+
+from recado.errors import RecadoError
+from recado.protocols.rudp import (
+    Acknowledged,
+    Counters,
+    Delivered,
+    Failed,
+    QueueFull,
+    RudpConnection,
+    RudpSettings,
+    Transmit,
+    Unreachable,
+    profile,
+)
+from recado.protocols.rudp.packet import Packet, decode, show
+
+Address: TypeAlias = tuple[str, int]
+
+BATCH = 64
+_BUFFER_BYTES = 8 * 1024 * 1024
+_LARGEST = 65_536
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
+_IP_RECVERR, _IPV6_RECVERR = 11, 25
+_ERRORS = 256
+"""So many refusals are read at one go."""
+
+
+class DatagramError(RecadoError):
+    """A UDP socket that cannot be had."""
+
+
+class UdpSocket:
+    """``on_datagram(bytes, source)`` for what arrives; ``on_refused(addresses)`` for where nobody listens."""
+
+    def __init__(
+        self,
+        address: Address,
+        on_datagram: Callable[[bytes, Address], None],
+        on_refused: Callable[[tuple[Address, ...]], None] | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_datagram, self._on_refused = on_datagram, on_refused
+        self._socket = _bind(address)
+        self.address: Address = self._socket.getsockname()[:2]
+        self.unsent = 0
+        self.closed = False
+        self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def send(self, datagram: bytes, address: Address) -> None:
+        if self.closed:
+            self.unsent += 1
+            return
+        try:
+            self._socket.sendto(datagram, address)
+        except ConnectionRefusedError:  # of an earlier datagram; this one was not sent yet
+            with contextlib.suppress(OSError):
+                self._socket.sendto(datagram, address)
+                return
+            self.unsent += 1
+        except (OSError, OverflowError, TypeError):  # no room, no route, or no address at all
+            self.unsent += 1
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+
+    def _readable(self) -> None:
+        for _ in range(BATCH):
+            try:
+                datagram, source = self._socket.recvfrom(_LARGEST)
+            except OSError:  # nothing more, or a refusal
+                self._read_refusals()
+                return
+            try:
+                self._on_datagram(datagram, source)
+            except Exception as error:  # noqa: BLE001  # one bad datagram must not end the service of all others
+                self._loop.call_exception_handler({"message": f"a datagram from {source}", "exception": error})
+            if self.closed:
+                return
+
+    def _read_refusals(self) -> None:
+        """Empty the queue of errors: as long as it holds any, the loop wakes up."""
+        refused: dict[Address, None] = {}
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                for _ in range(_ERRORS):
+                    _, _, _, address = self._socket.recvmsg(1, 512, socket.MSG_ERRQUEUE)
+                    refused[address[:2]] = None
+        if refused and self._on_refused is not None:
+            self._on_refused(tuple(refused))
+
+
+def check_address(address: Address) -> None:
+    """Only numbers: looking up a name would block the loop, and whoever wrote the SDP chose the name."""
+    host, port = address
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise DatagramError(f"{host!r} is no IP address, such as 127.0.0.2") from None
+    if not 0 < port < 65_536:
+        raise DatagramError(f"{port} is no UDP port; it is a number from 1 to 65535")
+
+
+def _bind(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        bound.setblocking(False)
+        _enlarge(bound)
+        if sys.platform == "linux":
+            level, option = (
+                (socket.IPPROTO_IPV6, _IPV6_RECVERR) if family == socket.AF_INET6 else (socket.IPPROTO_IP, _IP_RECVERR)
+            )
+            bound.setsockopt(level, option, 1)
+        bound.bind(address)
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason: Any = getattr(error, "strerror", None) or error
+        raise DatagramError(
+            f"cannot use UDP port {address[1]} of {address[0]}: {reason}; it takes an address of this machine and a "
+            "free port, 0 for any"
+        ) from None
+    return bound
+
+
+def _enlarge(bound: socket.socket) -> None:
+    """As much as the system gives; more than its limit if we may."""
+    for plain, forced in ((socket.SO_RCVBUF, _SO_RCVBUFFORCE), (socket.SO_SNDBUF, _SO_SNDBUFFORCE)):
+        with contextlib.suppress(OSError):
+            bound.setsockopt(socket.SOL_SOCKET, plain, _BUFFER_BYTES)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                bound.setsockopt(socket.SOL_SOCKET, forced, _BUFFER_BYTES)
+
+
+# --- One RUDP connection on an endpoint: outputs of the pure connection become datagrams and call-backs --------------
+
+
+OnDone: TypeAlias = Callable[[Unreachable | None], None]
+
+
+class Host(Protocol):
+    """What a link needs of its endpoint."""
+
+    def now(self) -> float: ...
+    def transmit(self, datagram: bytes, address: Address) -> None: ...
+    def arm(self, link: RudpLink) -> None: ...
+    def forget(self, link: RudpLink) -> None: ...
+
+
+class RudpLink:
+    def __init__(
+        self,
+        host: Host,
+        connection: RudpConnection,
+        on_message: Callable[[bytes], None],
+        on_failed: Callable[[Unreachable], None],
+    ) -> None:
+        self._host, self._connection = host, connection
+        self._on_message, self._on_failed = on_message, on_failed
+        self._waiting: dict[int, OnDone] = {}
+        self._room = asyncio.Event()
+        self.closed = False
+        self.source: Address | None = None
+        """Where the last packet of this connection came from; the peer may be elsewhere than it says."""
+        self.on_source: Callable[[Address], None] = lambda source: None  # told when that changes
+        self.armed_at: float | None = None
+        """When the endpoint will look at this link's timer; it may look earlier than there is something to do."""
+
+    # -- for those above
+
+    def post(self, message: bytes, on_done: OnDone | None = None) -> None:
+        self._check_open()
+        handle = self._connection.send(message, self._host.now())
+        self._after(handle, on_done)
+
+    def post_ping(self, on_done: OnDone | None = None) -> None:
+        self._check_open()
+        self._after(self._connection.ping(self._host.now()), on_done)
+
+    async def send(self, message: bytes) -> None:
+        await self._settled(lambda done: self.post(message, done))
+
+    async def ping(self) -> None:
+        await self._settled(self.post_ping)
+
+    def move(self, remote_address: Address) -> None:
+        self._check_open()
+        check_address(remote_address)
+        self._connection.move(remote_address, self._host.now())
+        self.flush()
+
+    def resume(self) -> None:
+        self.move(self.remote_address)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._host.forget(self)
+        error = Unreachable(f"the connection to {show(self.remote_address)} was closed before this was acknowledged")
+        waiting, self._waiting = self._waiting, {}
+        for on_done in waiting.values():
+            self._call(on_done, error)
+        self._room.set()
+
+    @property
+    def connection_id(self) -> int:
+        return self._connection.local_conn_id
+
+    @property
+    def failed(self) -> bool:
+        return self._connection.failed
+
+    @property
+    def pending(self) -> int:
+        return self._connection.pending
+
+    @property
+    def remote_address(self) -> Address:
+        address: Address = self._connection.remote_address
+        return address
+
+    @property
+    def rtt_seconds(self) -> float:
+        return self._connection.rtt_seconds
+
+    @property
+    def counters(self) -> Counters:
+        return self._connection.counters
+
+    def inspect(self) -> dict[str, Any]:
+        return self._connection.inspect()
+
+    # -- for the endpoint
+
+    def received(self, packet: Packet, source: Address) -> None:
+        if source != self.source:
+            self.source = source
+            self._call(self.on_source, source)
+        self._connection.received_packet(packet, source, self._host.now())
+        self.flush()
+
+    def timeout(self, now: float) -> None:
+        self._connection.timeout(now)
+        self.flush()
+
+    def refused(self) -> None:
+        self._connection.icmp_error(self._host.now())
+        self.flush()
+
+    def next_timeout(self) -> float | None:
+        return self._connection.next_timeout()
+
+    def flush(self) -> None:
+        """Carry out what the connection wants. A call-back may post: then this runs inside itself, on what is new."""
+        for output in self._connection.take():
+            if isinstance(output, Transmit):
+                self._host.transmit(output.datagram, output.address)
+            elif self.closed:
+                continue
+            elif isinstance(output, Delivered):
+                self._call(self._on_message, output.message)
+            elif isinstance(output, Acknowledged):
+                self._done(output.handle, None)
+            elif isinstance(output, Failed):
+                self._done(output.handle, output.error)
+            else:
+                self._call(self._on_failed, output.error)
+        self._host.arm(self)
+
+    # -- inside
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise Unreachable(f"the connection to {show(self.remote_address)} was closed; open another")
+
+    def _after(self, handle: int, on_done: OnDone | None) -> None:
+        if on_done is not None:
+            self._waiting[handle] = on_done
+        self.flush()
+
+    async def _settled(self, post: Callable[[OnDone], None]) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: Unreachable | None) -> None:
+            if not future.done():
+                future.set_result(None) if error is None else future.set_exception(error)
+
+        while True:
+            try:
+                post(done)
+                break
+            except QueueFull:
+                self._room.clear()
+                await self._room.wait()
+        await future
+
+    def _done(self, handle: int, error: Unreachable | None) -> None:
+        self._room.set()
+        on_done = self._waiting.pop(handle, None)
+        if on_done is not None:
+            self._call(on_done, error)
+
+    def _call(self, callback: Callable[[Any], None], value: Any) -> None:
+        try:
+            callback(value)
+        except Exception as error:  # noqa: BLE001  # a call-back that fails must not stop the packets of all others
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a call-back of the RUDP connection {self.connection_id:08x}", "exception": error}
+            )
+
+
+# --- Many RUDP connections on one UDP socket, with one timer for all of them -----------------------------------------
+#
+# Packets find their connection by the id that is in them, so neither side's address matters. The timer is a heap of
+# (instant, link); an entry is not moved when its link has less to wait for: it fires, finds nothing due, and is put
+# back.
+
+
+class RudpEndpoint:
+    def __init__(self, address: Address, settings: RudpSettings | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._settings = settings or profile("fast")
+        self._links: dict[int, RudpLink] = {}
+        self._closed_links = Counters()
+        self._agenda: list[tuple[float, int, RudpLink]] = []
+        self._entries = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._socket = self._bind(address)
+        self._unsent_before = 0
+        self.strangers = 0
+        """Datagrams that are no packets, or for no connection here; they are dropped."""
+
+    # -- for those above
+
+    @property
+    def address(self) -> Address:
+        return self._socket.address
+
+    @property
+    def links(self) -> tuple[RudpLink, ...]:
+        return tuple(self._links.values())
+
+    @property
+    def unsent(self) -> int:
+        """Datagrams that the system did not take; they count as lost."""
+        return self._unsent_before + self._socket.unsent
+
+    def new_conn_id(self) -> int:
+        """A number for the own SDP. It cannot be guessed, since whoever knows it can speak on the connection."""
+        while True:
+            conn_id = secrets.randbits(32)
+            if conn_id and conn_id not in self._links:
+                return conn_id
+
+    def open(
+        self,
+        remote_address: Address,
+        local_conn_id: int,
+        remote_conn_id: int,
+        on_message: Callable[[bytes], None],
+        on_failed: Callable[[Unreachable], None],
+        *,
+        settings: RudpSettings | None = None,
+    ) -> RudpLink:
+        if local_conn_id in self._links:
+            raise DatagramError(f"connection {local_conn_id:08x} is open already; each needs a number of its own")
+        check_address(remote_address)
+        connection = RudpConnection(
+            settings or self._settings, local_conn_id, remote_conn_id, remote_address, self.now()
+        )
+        link = RudpLink(self, connection, on_message, on_failed)
+        self._links[local_conn_id] = link
+        self.arm(link)
+        return link
+
+    def rebind(self, address: Address) -> None:
+        """Go on from another address of this machine. What is in flight is sent again from there at once."""
+        old, self._socket = self._socket, self._bind(address)
+        self._unsent_before += old.unsent
+        old.close()
+        for link in self.links:
+            if not link.failed:
+                link.resume()
+
+    def counters(self) -> Counters:
+        total = Counters()
+        total.add(self._closed_links)
+        for link in self._links.values():
+            total.add(link.counters)
+        return total
+
+    def close(self) -> None:
+        for link in self.links:
+            link.close()
+        self._socket.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- for the links
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def transmit(self, datagram: bytes, address: Address) -> None:
+        self._socket.send(datagram, address)
+
+    def arm(self, link: RudpLink) -> None:
+        due = link.next_timeout()
+        if due is None or link.closed or (link.armed_at is not None and link.armed_at <= due):
+            return
+        link.armed_at = due
+        self._entries += 1
+        heappush(self._agenda, (due, self._entries, link))
+        if self._agenda[0][2] is link:
+            self._set_timer()
+
+    def forget(self, link: RudpLink) -> None:
+        del self._links[link.connection_id]
+        self._closed_links.add(link.counters)
+
+    # -- inside
+
+    def _bind(self, address: Address) -> UdpSocket:
+        return UdpSocket(address, self._received, self._refused)
+
+    def _received(self, datagram: bytes, source: Address) -> None:
+        packet = decode(datagram)
+        link = None if packet is None else self._links.get(packet.conn_id)
+        if packet is None or link is None:
+            self.strangers += 1
+        else:
+            link.received(packet, source)
+
+    def _refused(self, addresses: tuple[Address, ...]) -> None:
+        for link in self.links:
+            if link.remote_address in addresses:
+                link.refused()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._agenda[0][0], self._fired)
+
+    def _fired(self) -> None:
+        self._timer = None
+        now = self.now()
+        while self._agenda and self._agenda[0][0] <= now + _EARLY_SECONDS:
+            due, _, link = heappop(self._agenda)
+            if link.armed_at != due or link.closed:
+                continue
+            link.armed_at = None
+            link.timeout(max(now, due))
+        if self._agenda:
+            self._set_timer()
+
+
+_EARLY_SECONDS = 1e-6
+"""A loop may wake up a little before the instant that it was asked for."""

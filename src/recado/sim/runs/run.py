@@ -1,0 +1,411 @@
+"""One run, from its description to its figures: what a process, or a Spark executor, does.
+
+The seed follows from the set of seeds and the number of the run, not from the configuration, so runs of the same
+number are pairs across configurations (common random numbers). Metrics are numbers by name:
+
+- ``subscribe.messages``, ``.time``, ``.bytes``, ``.count``: means over the operations of a kind, and their number;
+- ``setup.messages``: all until publishers and subscriptions are in place; ``mix.messages``: mean of what comes after;
+- ``messages``, ``bytes``, ``steps``: in the whole run, warm-up included;
+- ``rows.*``: routing rows at the end; ``load.*``: messages sent and received by a node after that;
+- ``deliveries.*``, ``delay.*``, ``events.*``, ``stretch.*``: see ``recado.sim.runs.operations``.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from random import Random
+from typing import Any
+
+import msgspec
+
+from recado.errors import RecadoError
+from recado.protocols.baselines import BASELINES, make_baseline
+from recado.protocols.machine import Deliver, Machine, NodeId
+from recado.protocols.topology import (
+    GENERATORS,
+    NET_5_1,
+    NET_13,
+    NET_16,
+    Topology,
+    TopologyError,
+    parse_edges,
+    random_graph,
+    scale_free,
+)
+from recado.protocols.trees import TreeNode, TreeSettings
+from recado.protocols.trees.reliable import ReliableLinks
+from recado.protocols.wire import wire_size
+from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
+from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, storm
+from recado.sim.kernel import Network, Simulation, Watch, stream
+from recado.sim.network import Bandwidth, Links, UnitDelay
+from recado.sim.runs.operations import Observer, Operation, Workload, delays, judge, travelled
+from recado.sim.runs.scenario import NetworkPart, ProtocolPart, Run, ScenarioError, Setting, TopologyPart
+from recado.sim.system import Cost, System
+from recado.sim.trace import Trace
+
+# --- From a setting and a seed to a system that can be run: topology, network model and machines ---------------------
+#
+# Each draws from a stream of its own, so that two settings which differ in the protocol alone have the same topology,
+# the same delays in the same order, and the same operations.
+
+
+LATE = 3.0
+"""A message that is late comes up to so many mean delays late."""
+NETWORKS = {"NET-13": NET_13, "NET-16": NET_16, "NET-5.1": NET_5_1}
+
+
+def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
+    """The system of one run, started and quiet; if it is to meet failures, they are on their way."""
+    topology = make_topology(setting.topology, seed)
+    make = make_machines(setting.protocol, topology)
+    network = make_network(setting.network, seed)
+    cuts = Cuts(network)
+    system = System(
+        topology,
+        make,
+        cuts if setting.faults.rate else network,
+        seed,
+        watch=watch,
+        size_of=wire_size if setting.run.bytes else None,
+        cap=setting.run.max_steps,
+    )
+    if setting.faults.rate:
+        _brew(setting, system, make, cuts, seed)
+    return system
+
+
+def _brew(setting: Setting, system: System, make: Callable[[NodeId], Machine], cuts: Cuts, seed: int) -> None:
+    faults = setting.faults
+    if not setting.workload.rate:
+        raise ScenarioError("failures need operations that go on meanwhile: set workload.rate - at `$.faults.rate`")
+    outages = Outages(system.simulation, system.topology, make, cuts, faults.notice)
+    rng = stream(seed, "faults")
+    system.simulation.at(faults.start, lambda: storm(outages, rng, faults.rate, faults.duration))
+
+
+def make_topology(part: TopologyPart, seed: int) -> Topology:
+    rng = stream(seed, "topology")
+    try:
+        topology = _topology(part, rng)
+    except (TopologyError, ValueError) as error:
+        raise ScenarioError(f"{error} - at `$.topology`") from None
+    if not topology.connected:
+        raise ScenarioError("the network is not in one piece - at `$.topology.edges`")
+    return topology
+
+
+def _topology(part: TopologyPart, rng: Random) -> Topology:
+    n = part.nodes
+    if part.kind in NETWORKS:
+        return NETWORKS[part.kind]
+    if part.kind == "edges":
+        return parse_edges(part.edges)
+    if part.kind == "random-graph":
+        extra = min(round(n * part.degree / 2) - (n - 1), (n - 1) * (n - 2) // 2)
+        return random_graph(n, max(0, extra), rng)
+    if part.kind == "scale-free":
+        return scale_free(n, max(1, round(part.degree / 2)), rng)
+    return GENERATORS[part.kind](n, rng)
+
+
+def make_network(part: NetworkPart, seed: int) -> Network:
+    """Latency first, then what is around it; each with a stream of its own."""
+    network: Network = UnitDelay() if part.delay == "unit" else Links(_delay(part, stream(seed, "delays")))
+    if part.bandwidth:
+        network = Bandwidth(network, part.bandwidth)
+    if part.reordering:
+        network = Reordering(network, part.reordering, stream(seed, "reordering"), LATE * part.mean)
+    if part.duplication:
+        network = Duplication(network, part.duplication, stream(seed, "duplication"), part.mean)
+    if part.loss:
+        network = Loss(network, part.loss, stream(seed, "loss"))
+    return network
+
+
+def _delay(part: NetworkPart, rng: Random) -> Draw:
+    match part.delay:
+        case "uniform":
+            return uniform(part.mean * (1 - part.spread), part.mean * (1 + part.spread), rng)
+        case "exponential":
+            return exponential(part.mean, rng)
+        case "lognormal":
+            return lognormal(part.mean / math.exp(part.spread**2 / 2), part.spread, rng)
+    return constant(part.mean)
+
+
+def make_machines(part: ProtocolPart, topology: Topology) -> Callable[[NodeId], Machine]:
+    """The machine of every node: trees, or a baseline by its name."""
+    if part.name == "trees":
+        settings = tree_settings(part.options)
+        if part.reliable:
+            return lambda node: ReliableLinks(TreeNode(node, settings))
+        return lambda node: TreeNode(node, settings)
+    if part.reliable:
+        raise ScenarioError("only trees can have reliable links - at `$.protocol.reliable`")
+    if part.name not in BASELINES:
+        raise ScenarioError(
+            f"there is no protocol {part.name!r}, only trees, {', '.join(BASELINES)} - at `$.protocol.name`"
+        )
+    try:
+        return make_baseline(part.name, topology, **part.options)
+    except (RecadoError, TypeError) as error:
+        raise ScenarioError(f"{error} - at `$.protocol.options`") from None
+
+
+def tree_settings(options: dict[str, Any]) -> TreeSettings:
+    for name in options:
+        if name not in TreeSettings.__struct_fields__:
+            known = ", ".join(TreeSettings.__struct_fields__)
+            raise ScenarioError(f"trees have no option {name!r}, only {known} - at `$.protocol.options.{name}`")
+    try:
+        return msgspec.convert(options, TreeSettings)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
+        raise ScenarioError(f"{reason} - at `$.protocol.options{place.rstrip('`')}`") from None
+    except RecadoError as error:
+        raise ScenarioError(f"{error} - at `$.protocol.options`") from None
+
+
+# --- One run, from its description to its figures: what a process, or a Spark executor, does -------------------------
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a run gave. Only ``metrics`` is the same whenever and wherever the run is repeated."""
+
+    run: Run
+    seed: int
+    metrics: dict[str, float]
+    steps: int
+    wall_seconds: float
+
+
+def seed_of(run: Run) -> int:
+    return stream(run.setting.run.seed_set, "run", run.number).getrandbits(63)
+
+
+def perform(run: Run) -> Outcome:
+    started = time.perf_counter()
+    seed = seed_of(run)
+    try:
+        play = Play(run.setting, seed)
+        play.through()
+    except ScenarioError as error:
+        raise ScenarioError(f"{run.scenario}, configuration {run.configuration!r}: {error}") from None
+    steps = play.system.simulation.steps
+    return Outcome(run, seed, play.metrics(), steps, time.perf_counter() - started)
+
+
+class Tally:
+    """What the operations of one kind cost."""
+
+    __slots__ = ("bytes", "count", "messages", "time")
+
+    def __init__(self) -> None:
+        self.count = self.messages = self.bytes = 0
+        self.time = 0.0
+
+    def add(self, cost: Cost, bytes: int) -> None:
+        self.count += 1
+        self.messages += cost.messages
+        self.time += cost.time
+        self.bytes += bytes
+
+
+class Play:
+    """A run in progress: the operations are carried out, and their costs written down."""
+
+    def __init__(self, setting: Setting, seed: int, watch: Watch | None = None) -> None:
+        """``watch`` sees every step instead of the observer: then nothing is known of how events travel."""
+        self.setting, self.seed = setting, seed
+        self.observer = Observer()
+        self.system = build(setting, seed, watch or self.observer.watch)
+        self.workload = Workload(setting.workload, self.system.topology, seed)
+        self.tallies: dict[str, Tally] = {}
+        self.setup_messages = 0
+        self.load_before: dict[NodeId, int] = {}
+        """What each node had sent and received when the set-up was done."""
+
+    @property
+    def simulation(self) -> Simulation:
+        return self.system.simulation
+
+    def through(self) -> None:
+        if self.setting.workload.rate:
+            self._by_the_clock()
+        else:
+            self._one_by_one()
+        if self.simulation.pending:
+            raise ScenarioError(f"not quiet after {self.simulation.steps:,} steps: a loop, or run.max_steps is too low")
+
+    def _one_by_one(self) -> None:
+        for operation in self.workload.operations():
+            if self._too_late(self.simulation.now):
+                break
+            self._note(operation, self.simulation.now)
+            self._measured(operation)
+
+    def _measured(self, operation: Operation) -> None:
+        begun, bytes_before = self.simulation.now, self._bytes()
+        cost = self.system.do(operation.node, operation.request)
+        if operation.setup:
+            self.setup_messages += cost.messages
+        if begun < self.setting.run.warm_up:
+            return
+        spent = self._bytes() - bytes_before
+        for name in (operation.kind,) if operation.setup else (operation.kind, "mix"):
+            self.tallies.setdefault(name, Tally()).add(cost, spent)
+
+    def _by_the_clock(self) -> None:
+        """Operations overlap, so what they cost can only be told together."""
+        arrivals, now = stream(self.seed, "arrivals"), 0.0
+        for operation in self.workload.operations():
+            now += arrivals.expovariate(self.setting.workload.rate)
+            if self._too_late(now):
+                break
+            self.simulation.run(until=now)
+            if not self.simulation.nodes[operation.node].alive:
+                continue
+            self._note(operation, now)
+            self.simulation.ask(operation.node, operation.request)
+            if now >= self.setting.run.warm_up:
+                self.tallies.setdefault(operation.kind, Tally()).count += 1
+        self.system.quiet()
+
+    def _note(self, operation: Operation, now: float) -> None:
+        self.workload.ledger.note(operation, now)
+        if not operation.setup and not self.load_before:
+            self.load_before = traffic(self.system)
+
+    def _too_late(self, now: float) -> bool:
+        return 0 < self.setting.run.time_limit < now
+
+    def _bytes(self) -> int:
+        return sum(sent.bytes for sent in self.simulation.sent.values())
+
+    # -- the figures
+
+    def metrics(self) -> dict[str, float]:
+        system, ledger = self.system, self.workload.ledger
+        topology = system.topology
+        counted = [found for found in ledger.expectations if found.time >= self.setting.run.warm_up]
+        found: dict[str, float] = {"nodes": len(topology.nodes), "edges": len(topology.edges)}
+        for kind, tally in self.tallies.items():
+            found |= self._costs(kind, tally)
+        if not self.setting.workload.rate:
+            found["setup.messages"] = self.setup_messages
+        found |= {"messages": system.messages, "bytes": self._bytes(), "steps": system.simulation.steps}
+        publishers = [node for nodes in ledger.publishers.values() for node in nodes]
+        found |= rows(system) | load(system, self.load_before, publishers)
+        found |= judge(ledger, system.deliveries, counted) | delays(system.deliveries, counted)
+        return found | travelled(self.observer, topology, system.deliveries, counted)
+
+    def _costs(self, kind: str, tally: Tally) -> dict[str, float]:
+        costs = {f"{kind}.count": float(tally.count)}
+        if not self.setting.workload.rate:
+            costs |= {f"{kind}.{name}": getattr(tally, name) / tally.count for name in ("messages", "time", "bytes")}
+        return costs
+
+
+def rows(system: System) -> dict[str, float]:
+    counts = [count_rows(state) for state in system.inspect().values()]
+    return {"rows.total": sum(counts), "rows.mean": sum(counts) / len(counts), "rows.max": max(counts)}
+
+
+def count_rows(state: dict[str, Any]) -> int:
+    """Routing rows of one node: one for every type and subscription."""
+    return sum(len(table) for table in state["tables"].values())
+
+
+def traffic(system: System) -> dict[NodeId, int]:
+    """Messages that each node sent or received."""
+    return {id: node.up_messages + node.down_messages for id, node in system.simulation.nodes.items()}
+
+
+def load(system: System, before: Mapping[NodeId, int], publishers: Sequence[NodeId]) -> dict[str, float]:
+    """Traffic after the set-up: of a node, of the busiest, how much more that has, and of the busiest publisher."""
+    counts = {node: count - before.get(node, 0) for node, count in traffic(system).items()}
+    mean, most = sum(counts.values()) / len(counts), max(counts.values())
+    busiest = max((counts[node] for node in publishers), default=0)
+    return {
+        "load.mean": mean,
+        "load.max": most,
+        "load.ratio": most / mean if mean else 1.0,
+        "load.publisher": busiest,
+    }
+
+
+# --- One run again, step by step: what happened at a node, and how an event travelled --------------------------------
+#
+# A run is determined by its setting and its seed, so a run that went wrong in a sweep goes wrong again here.
+
+
+def replay(run: Run, node: str | None = None, event: str | None = None) -> Iterator[str]:
+    """The steps of the node, those that speak of the event, or both; then why each delivery of the event happened."""
+    trace = Trace()
+    play = Play(run.setting, seed_of(run), trace)
+    chosen = None if node is None else _node(play.system.topology, node)
+    play.through()
+    if event is not None and not any(event == found.event.id for found in play.workload.ledger.expectations):
+        raise ScenarioError(f"no event {event!r} was published in this run; events are called e1, e2, …")
+    yield from trace.lines(chosen, event)
+    if event is not None:
+        yield from _stories(trace, chosen, event)
+
+
+def _stories(trace: Trace, node: NodeId | None, event: str) -> Iterator[str]:
+    for step in trace.select(node, event):
+        for effect in step.effects:
+            if isinstance(effect, Deliver) and effect.notification.event.id == event:
+                yield ""
+                yield trace.story(step, effect)
+
+
+def _node(topology: Topology, name: str) -> NodeId:
+    """Generated networks number their nodes; the document's have letters."""
+    for node in topology.nodes:
+        if str(node) == name:
+            return node
+    raise ScenarioError(f"there is no node {name!r}; nodes are {topology.nodes[0]!r} to {topology.nodes[-1]!r}")
+
+
+# --- Runs on all cores: every worker is a process of its own, and takes the next run when it has finished one --------
+#
+# Which worker does a run, and when, changes nothing in what it gives.
+
+
+AHEAD = 4
+"""Runs that wait for each worker; enough that none is idle, few enough to stop soon."""
+
+
+def execute(runs: Sequence[Run], workers: int | None = None) -> Iterator[Outcome]:
+    """The outcomes as they come; with one worker, in this process and in order."""
+    count = min(workers or os.cpu_count() or 1, len(runs))
+    if count <= 1:
+        yield from map(perform, runs)
+        return
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"))
+    try:
+        yield from _as_they_come(pool, runs, count * AHEAD)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _as_they_come(pool: ProcessPoolExecutor, runs: Sequence[Run], ahead: int) -> Iterator[Outcome]:
+    waiting = iter(runs)
+    under_way: set[Future[Outcome]] = set()
+    while True:
+        for run in waiting:
+            under_way.add(pool.submit(perform, run))
+            if len(under_way) >= ahead:
+                break
+        if not under_way:
+            return
+        done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
