@@ -26,6 +26,7 @@ from recado.errors import RecadoError
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.model.values import EPOCH
 from recado.service.config import Config
 from recado.service.dispatch import Dispatcher
 from recado.service.engine_keeper import Keeper
@@ -153,10 +154,13 @@ class Recovery:
         for number, box in boxes.items():
             box.number = number
         self._keeper.know_boxes(max(boxes, default=0))
+        count, at = 0, EPOCH
         for part in _sliced(loaded.mail):
             for mail in part:
+                if mail.at != count:
+                    count, at = mail.at, instant(mail.at)
                 box = boxes[mail.box]
-                box.append(note_of(mail, loaded.held[mail.nid >> POSITION_BITS], box))
+                box.append(note_of(mail, loaded.held[mail.nid >> POSITION_BITS], at, box))
             await asyncio.sleep(0)
         for notice in loaded.notices:
             user = desk.user(notice.user)

@@ -116,8 +116,9 @@ def mail_rows(changes: Changes) -> tuple[list[MailRow], dict[int, bytes], list[t
     return mail, held, [(note.nid, note.box.number) for note in changes.gone]
 
 
-def note_of(row: MailRow, event: bytes, box: Any) -> Note:
-    note = Note(row.nid, row.sub_id, event, instant(row.at), box)
+def note_of(row: MailRow, event: bytes, at: datetime, box: Any) -> Note:
+    """``at`` is the instant of the row; those that were generated together may share it."""
+    note = Note(row.nid, row.sub_id, event, at, box)
     note.kept = True
     return note
 
