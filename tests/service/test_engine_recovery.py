@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import threading
 from collections import defaultdict
 
 import pytest
@@ -15,6 +16,7 @@ from recado.model.codec import read_event
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.service import engine_recovery
 from recado.service.engine import Engine
+from recado.service.matching_semantic import ServiceMatcher
 from service.engine_kit import (
     ANA,
     BEN,
@@ -246,6 +248,95 @@ async def test_publishing_and_attaching_need_not_wait_for_loading(tmp_path):
     await engine.when_loaded()
     await settled(engine)
     assert leg.ids == ["1", "2"]
+    await engine.close()
+
+
+def held_up(monkeypatch):
+    """Matchers are not filled before the event is set."""
+    go = threading.Event()
+    fill = ServiceMatcher.add_many
+
+    def filled(self, subscriptions, checked=True):
+        assert go.wait(60)
+        return fill(self, subscriptions, checked)
+
+    monkeypatch.setattr(ServiceMatcher, "add_many", filled)
+    return go
+
+
+@story
+async def test_what_waits_is_delivered_before_events_can_be_matched(tmp_path, monkeypatch):
+    clock = Clock()
+    engine = await subscribed(tmp_path, clock)
+    await engine.publish(BEN, [event(number) for number in range(5)])
+    await engine.close()
+    go = held_up(monkeypatch)
+    engine = await Engine.open(engine.config, clock=clock)
+    leg = TestLeg(window=2, auto=engine)
+    engine.attach(ANA, "phone", leg)
+    assert await engine.publish(BEN, [event("new")]) == range(5, 6)
+    while len(leg.got) < 5 or not engine.listed:
+        await asyncio.sleep(0.001)
+    assert leg.ids == ["0", "1", "2", "3", "4"]
+    assert [held.id for held in engine.subscriptions(ANA)] == ["s"]
+    assert not engine.loaded
+    go.set()
+    await engine.when_loaded()
+    await settled(engine)
+    assert leg.ids == ["0", "1", "2", "3", "4", "new"]
+    assert all(n.queued for n in leg.got)
+    await engine.close()
+    engine = await opened(tmp_path, clock)
+    assert await positions(engine) == []  # what was acknowledged meanwhile is kept as such
+    await engine.close()
+
+
+@story
+async def test_death_while_matching_is_made_ready_repeats_what_was_acknowledged(tmp_path, monkeypatch):
+    clock = Clock()
+    engine = await subscribed(tmp_path, clock)
+    await engine.publish(BEN, [event(number) for number in range(5)])
+    await engine.close()
+    with monkeypatch.context() as slow:
+        go = held_up(slow)
+        engine = await Engine.open(engine.config, clock=clock)
+        leg = TestLeg(window=2, auto=engine)
+        engine.attach(ANA, "phone", leg)
+        await engine.publish(BEN, [event("new")])
+        while len(leg.got) < 5:
+            await asyncio.sleep(0.001)
+        await die(engine)
+        go.set()
+    engine = await opened(tmp_path, clock)
+    again = await attached(engine, device="tablet")
+    assert [n.nid for n in again.got[:5]] == [n.nid for n in leg.got]
+    assert again.ids == ["0", "1", "2", "3", "4", "new"]
+    await engine.close()
+
+
+@story
+async def test_mail_of_users_who_want_events_told_otherwise_waits_for_the_matcher(tmp_path, monkeypatch):
+    clock = Clock()
+    record = b'{"id": "s", "filter": "{price, GT, 5}", "semantic": {"measure": "levenshtein", "rename": true}}'
+    engine = await subscribed(tmp_path, clock, record=record)
+    await engine.publish(BEN, [event(1, prices=7)])
+    await settled(engine)
+    told = [n.event for n in await engine.peek(ANA, "ana", 10)]
+    assert len(told) == 1
+    assert b'"price"' in told[0]
+    await engine.close()
+    go = held_up(monkeypatch)
+    engine = await Engine.open(engine.config, clock=clock)
+    leg = TestLeg(auto=engine)
+    engine.attach(ANA, "phone", leg)
+    while not engine.listed:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    assert leg.got == []
+    go.set()
+    await engine.when_loaded()
+    await settled(engine)
+    assert [n.event for n in leg.got] == told
     await engine.close()
 
 

@@ -218,7 +218,8 @@ class Desk(Exchange):
         if len(found) > 1:
             found.sort(key=_by_ordinal)  # nids of one user grow
         count = 0
-        self._fresh = min(self._fresh, position << ORDINAL_BITS)
+        if not self.recovering:
+            self._fresh = min(self._fresh, position << ORDINAL_BITS)
         for standing in found:
             try:
                 count += self._notify(standing, position, event, at)

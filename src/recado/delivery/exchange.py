@@ -107,11 +107,16 @@ class Exchange(Outgoing):
         """All mailboxes are here: deliver from now on."""
         self.holding = False
         for user in self.users.values():
-            user.was_connected = False
             for box in user.boxes.values():
                 self.bound(box)  # bounds may have changed
         for link in list(self.links.values()):
             self._start(link, now)
+
+    def recovered(self) -> None:
+        """What was accepted before the restart is dispatched: who was connected then counts no longer."""
+        self.recovering = False
+        for user in self.users.values():
+            user.was_connected = False
 
     def lost(self, key: Any, now: datetime) -> None:
         """The leg failed: the device is DISCONNECTED, and what was on its way waits again."""

@@ -15,11 +15,13 @@ NEVER = 2**62
 
 
 class Outgoing(Boxes):
-    """``holding`` while mailboxes are being loaded, when nothing may go out."""
+    """``holding`` while mailboxes are being loaded, when nothing may go out; ``recovering`` while events are dispatched
+    that were accepted before a restart, and so have waited.
+    """
 
     def __init__(self, bounds: Bounds, next_notice: int) -> None:
         super().__init__(bounds, next_notice)
-        self.holding = False
+        self.holding = self.recovering = False
 
     def box(self, user: User, device: str) -> Box:
         """The box of a device, or with "" the one that all devices share; a new one reaches the links of now."""

@@ -9,8 +9,8 @@ which they account for the log, and what lies beyond is dispatched again after a
 acknowledged event is never lost, whenever the process dies, and a repeated notification is recognised.
 
 All methods are called on the thread of the event loop that ``open`` ran on. ``ready`` from the moment on that the log
-is open, when events are accepted; ``loaded`` when subscriptions and mailboxes are in memory, too, which subscribing
-needs.
+is open, when events are accepted; ``listed`` when mailboxes, from which is delivered, and subscriptions are in memory;
+``loaded`` when events are matched, too, which subscribing needs.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class Engine(EngineCore):
 
     def subscriptions(self, who: Principal, user: str | None = None) -> list[Held]:
         """The active subscriptions of a user: the caller's own, or another's for an administrator ("*": all)."""
-        self._need_loaded()
+        if not self.listed:
+            self._need_loaded()
         now = self.clock()
         found = [s for owner in self._users(who, user) for s in owner.standings.values()]
         return [held(s) for s in found if s.active and s.expires_at > now]

@@ -66,7 +66,7 @@ class EngineCore:
             per_user=config.subscriptions.per_user,
             in_all=config.subscriptions.in_all,
         )
-        self.desk.holding = True
+        self.desk.holding = self.desk.recovering = True
         self.canary = ServiceCanary(
             self.desk, self.metrics, config.matching.canary_share, subscription_of=upkeep.subscription_of
         )
@@ -117,7 +117,7 @@ class EngineCore:
         self.background = ThreadPoolExecutor(1, "recado-upkeep")
         self.replaying = ThreadPoolExecutor(REPLAY_THREADS, "recado-replay")
         self.watchers: list[Callable[[Held, bool], None]] = []
-        self.ready = self.draining = False
+        self.ready = self.listed = self.draining = False
         self.trouble = ""
 
     @classmethod
@@ -142,19 +142,37 @@ class EngineCore:
 
     async def _load(self) -> None:
         try:
-            await self._recovery.run(self.reader, self.log.first)
+            await self._recover()
         except Exception as error:
             self.trouble = f"subscriptions and mailboxes cannot be loaded: {error}"
             _log.exception("%s; events are still accepted", self.trouble)
             raise
         self._loaded.set()
         self.keeper.begin()
-        self.desk.release(self.clock())
+        self.desk.recovered()
         self.settle()
         for standing in list(self.desk.standings.values()):
             if standing.active:
                 self.watch(standing, active=True)
         self._tasks.append(asyncio.create_task(take_kernels(self.matcher)))
+
+    async def _recover(self) -> None:
+        recovery = self._recovery
+        loaded = await recovery.load()
+        at_once = recovery.tells_events_as_they_came(loaded)
+        if at_once:
+            self._deliver()
+        pairs = await recovery.enter(loaded)
+        self.listed = True
+        await recovery.fill_matcher(loaded, pairs)
+        if not at_once:
+            self._deliver()
+        await recovery.catch_up(loaded, self.reader, self.log.first)
+
+    def _deliver(self) -> None:
+        """The mailboxes are here."""
+        self.desk.release(self.clock())
+        self.settle()
 
     @property
     def loaded(self) -> bool:

@@ -1,9 +1,10 @@
 """Recovery: from the files of an earlier run to a desk that goes on where that run was.
 
-While it happens, publishers are served already: accepting an event needs the log alone. The state is read and the
-matcher filled in a thread; the loop takes over what was read in slices; then the events that were stored but not known
-to be dispatched are dispatched, with the subscriptions that were active at their positions and at the instants at which
-they were accepted, which gives the notifications they gave before, with the same nids.
+While it happens, publishers are served already: accepting an event needs the log alone. All that takes long is done in
+a thread, and the loop takes over what was read in slices. Mailboxes come first, since delivering from them needs no
+subscription; then subscriptions, which can be listed from then on; then the matcher is filled. At last the events that
+were stored but not known to be dispatched are dispatched, with the subscriptions that were active at their positions
+and at the instants at which they were accepted, which gives the notifications they gave before, with the same nids.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from recado.delivery.sessions import Device
 from recado.delivery.standing import Standing
 from recado.errors import RecadoError
-from recado.filters.records import KnownFilters
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.model.values import EPOCH
 from recado.service.config import Config
 from recado.service.dispatch import Dispatcher
 from recado.service.engine_keeper import Keeper
-from recado.service.engine_rows import instant, note_of, notice_of, standing_of
+from recado.service.engine_rows import Known, instant, note_of, notice_of, standing_of
 from recado.service.matching import make_matcher
 from recado.service.matching_kernels import PLAIN_SUBSCRIPTIONS, wait_for_kernels
 from recado.store.log import Damage, LogReader
@@ -39,24 +40,46 @@ from recado.store.state import POSITION_BITS, Loaded, StateStore
 SLICE = 2_000
 PATIENCE_SECONDS = 5.0
 """So long users' budgets of matching time do not count while events are dispatched again, since they come faster."""
+Pairs: TypeAlias = list[tuple[Standing, Subscription]]
+_SEMANTIC = b'"semantic"'
 _log = logging.getLogger("recado.service")
 
 
 class Recovery:
-    """One start of a service; ``damage`` names what could not be used."""
+    """One start of a service: its methods in the order in which they are written. ``damage`` names what could not be
+    used.
+    """
 
     def __init__(self, config: Config, store: StateStore, dispatcher: Dispatcher, keeper: Keeper) -> None:
         self._config, self._store, self._desk = config, store, dispatcher.desk
         self._dispatcher, self._keeper = dispatcher, keeper
         self.damage: list[str] = []
 
-    async def run(self, reader: LogReader, first: int) -> None:
-        """Load the state, then dispatch what the log has beyond it; ``first`` is the log's first position."""
-        loaded, pairs = await asyncio.to_thread(self._read)
+    async def load(self) -> Loaded:
+        """Read the state; the desk has the mailboxes."""
+        loaded = await asyncio.to_thread(self._read)
+        await self._fill(loaded)
+        return loaded
+
+    def tells_events_as_they_came(self, loaded: Loaded) -> bool:
+        """Does no subscription want its events told otherwise? Only one by meaning can."""
+        return not self._config.semantics.always and not any(_SEMANTIC in row.record for row in loaded.subscriptions)
+
+    async def enter(self, loaded: Loaded) -> Pairs:
+        """The desk has the subscriptions."""
+        pairs = await asyncio.to_thread(self._read_subscriptions, loaded)
         for part in _sliced(pairs):
             self._enter(part)
             await asyncio.sleep(0)
-        await self._fill(loaded)
+        return pairs
+
+    async def fill_matcher(self, loaded: Loaded, pairs: Pairs) -> None:
+        dispatched = loaded.dispatched or 0
+        wanted = [subscription for standing, subscription in pairs if standing.until > dispatched]
+        await asyncio.to_thread(self._index, wanted, len(pairs) > PLAIN_SUBSCRIPTIONS)
+
+    async def catch_up(self, loaded: Loaded, reader: LogReader, first: int) -> None:
+        """Dispatch what the log has beyond the state; ``first`` is the log's first position."""
         self.note(loaded.damage)
         self._dispatcher.position = self._start(loaded, first)
         await self._catch_up(reader)
@@ -90,24 +113,29 @@ class Recovery:
             _log.error("%s", text)
         self.damage += damage
 
-    def _read(self) -> tuple[Loaded, list[tuple[Standing, Subscription]]]:
-        """In a thread: all that takes long."""
+    def _read(self) -> Loaded:
+        """In a thread."""
         self._dispatcher.matcher = make_matcher(self._config)
-        loaded = self._store.load()
-        pairs: list[tuple[Standing, Subscription]] = []
-        known = KnownFilters()
+        return self._store.load()
+
+    def _read_subscriptions(self, loaded: Loaded) -> Pairs:
+        """In a thread."""
+        pairs: Pairs = []
+        known = Known(self._config.subscriptions.time_zone)
         for row in loaded.subscriptions:
             try:
-                pairs.append(standing_of(row, self._config.subscriptions.time_zone, known))
+                pairs.append(standing_of(row, known))
             except RecadoError as error:
                 loaded.damage.append(f"subscription {row.id!r} of user {row.user!r} cannot be used: {error}")
-        dispatched = loaded.dispatched or 0
-        if len(pairs) > PLAIN_SUBSCRIPTIONS:
-            wait_for_kernels(self._dispatcher.matcher)
-        self._dispatcher.matcher.add_many(sub for standing, sub in pairs if standing.until > dispatched)
-        return loaded, pairs
+        return pairs
 
-    def _enter(self, pairs: list[tuple[Standing, Subscription]]) -> None:
+    def _index(self, subscriptions: list[Subscription], many: bool) -> None:
+        """In a thread."""
+        if many:
+            wait_for_kernels(self._dispatcher.matcher)
+        self._dispatcher.matcher.add_many(subscriptions)
+
+    def _enter(self, pairs: Pairs) -> None:
         for standing, _ in pairs:
             standing.user = self._desk.user(standing.user.name)
             self._desk.enter(standing)
@@ -126,10 +154,13 @@ class Recovery:
         for number, box in boxes.items():
             box.number = number
         self._keeper.know_boxes(max(boxes, default=0))
+        count, at = 0, EPOCH
         for part in _sliced(loaded.mail):
             for mail in part:
+                if mail.at != count:
+                    count, at = mail.at, instant(mail.at)
                 box = boxes[mail.box]
-                box.append(note_of(mail, loaded.held[mail.nid >> POSITION_BITS], box))
+                box.append(note_of(mail, loaded.held[mail.nid >> POSITION_BITS], at, box))
             await asyncio.sleep(0)
         for notice in loaded.notices:
             user = desk.user(notice.user)

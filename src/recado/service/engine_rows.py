@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from recado.delivery.constraints import Constraints
 from recado.delivery.desk import ORDINAL_BITS
 from recado.delivery.mailbox import Note
 from recado.delivery.notices import Notice
@@ -15,6 +16,7 @@ from recado.delivery.reading import read_constraints
 from recado.delivery.sessions import Changes, Device, User
 from recado.delivery.standing import ENDLESS, Standing
 from recado.filters.records import KnownFilters
+from recado.filters.remembered import Remembered
 from recado.model.subscription import Subscription
 from recado.model.values import EPOCH, microseconds
 from recado.service.engine_requests import read_record
@@ -51,22 +53,48 @@ def subscription_row(standing: Standing) -> SubscriptionRow:
     )
 
 
-def standing_of(
-    row: SubscriptionRow, time_zone: str, known: KnownFilters | None = None
-) -> tuple[Standing, Subscription]:
+class Known:
+    """For many rows: records and filters that are written alike are read once. Times without a zone are of this one."""
+
+    def __init__(self, time_zone: str) -> None:
+        self._time_zone = time_zone
+        self._users: dict[str, User] = {}
+        self._filters = KnownFilters()
+        self._records: Remembered[bytes, tuple[dict[str, Any], Subscription, Constraints]] = Remembered()
+
+    def user(self, name: str) -> User:
+        """One in whose place the desk's own comes, on the loop."""
+        found = self._users.get(name)
+        if found is None:
+            found = self._users[name] = User(name)
+        return found
+
+    def read(self, raw: bytes, id: str) -> tuple[dict[str, Any], Subscription, Constraints]:
+        """What a row's record says, which nobody may change, since others may share it."""
+        found = self._records.get(raw)
+        if found is not None:
+            record, like, constraints = found
+            return record, msgspec.structs.replace(like, id=id), constraints
+        record = _decode(raw)
+        subscription = read_record({"id": id, **record}, self._filters)
+        constraints = read_constraints(subscription.constraints, self._time_zone)
+        self._records.put(raw, (record, subscription, constraints))
+        return record, subscription, constraints
+
+
+def standing_of(row: SubscriptionRow, known: Known) -> tuple[Standing, Subscription]:
     """The subscription in a row, for the desk and for the matcher."""
-    record = _decode(row.record)
-    subscription = read_record({"id": str(row.serial), **record}, known)
+    record, subscription, constraints = known.read(row.record, str(row.serial))
     standing = Standing(
         row.serial,
         row.id,
-        User(row.user),  # the desk's own takes its place on the loop
+        known.user(row.user),
         row.ordinal,
         expires_at=instant(row.expires_at),
         since=row.since,
         device=row.device,
         scope=row.scope,
-        constraints=read_constraints(subscription.constraints, time_zone),
+        constraints=constraints,
         record=record,
     )
     standing.until = ENDLESS if row.until is None else row.until
@@ -88,8 +116,9 @@ def mail_rows(changes: Changes) -> tuple[list[MailRow], dict[int, bytes], list[t
     return mail, held, [(note.nid, note.box.number) for note in changes.gone]
 
 
-def note_of(row: MailRow, event: bytes, box: Any) -> Note:
-    note = Note(row.nid, row.sub_id, event, instant(row.at), box)
+def note_of(row: MailRow, event: bytes, at: datetime, box: Any) -> Note:
+    """``at`` is the instant of the row; those that were generated together may share it."""
+    note = Note(row.nid, row.sub_id, event, at, box)
     note.kept = True
     return note
 

@@ -34,6 +34,8 @@ from recado.service.tokens import Tokens
 
 _log = logging.getLogger("recado.service")
 DRAIN_SECONDS = 5.0
+LOADING_OBJECTS = 100_000
+"""So many new objects let the garbage collector begin while a service loads; almost all of them are to stay."""
 
 
 class Server:
@@ -105,10 +107,15 @@ class Server:
 
     async def _settle(self) -> None:
         """What is there when everything is loaded stays: the garbage collector, which stops the process while it walks
-        over its objects, leaves them out from then on.
+        over its objects, leaves them out from then on, and seldom looks before that.
         """
-        await self.engine.when_loaded()
-        gc.freeze()
+        before = gc.get_threshold()
+        gc.set_threshold(LOADING_OBJECTS, *before[1:])
+        try:
+            await self.engine.when_loaded()
+            gc.freeze()
+        finally:
+            gc.set_threshold(*before)
 
     def stop(self) -> None:
         self._stop.set()
