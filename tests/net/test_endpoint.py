@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from datagrams.bad_link import BRIEF, QUICK, BadLink, close, joined, run, until
+from net.bad_link import BRIEF, QUICK, BadLink, close, joined, run, until
 from recado.errors import LimitError
 from recado.net import DatagramError, RudpEndpoint
 from recado.protocols.rudp import QueueFull, RudpSettings, Unreachable, profile

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from datagrams.bad_link import close, joined, run, until
+from net.bad_link import close, joined, run, until
 from recado.net import DatagramError, MediaProxy
 from recado.net.udp import UdpSocket
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from datagrams.sip_cast import Player
+from net.sip_cast import Player
 from recado.net.sip import Streams, open_registrar
 from recado.protocols.sip.digest import Credentials, Guard, secret_of
 from recado.protocols.sip.events import (

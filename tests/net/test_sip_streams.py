@@ -2,7 +2,7 @@
 
 import asyncio
 
-from datagrams.sip_cast import Player
+from net.sip_cast import Player
 from protocols.sip.torture import message
 from recado.net.sip import Connection, StreamLimits, Streams, local_address_towards, open_endpoint, watch_address
 from recado.protocols.sip.agent import UserAgent

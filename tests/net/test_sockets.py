@@ -2,7 +2,7 @@
 
 import asyncio
 
-from datagrams.bad_link import run, until
+from net.bad_link import run, until
 from recado.net.udp import BATCH, UdpSocket
 
 LOOPBACK = ("127.0.0.1", 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from datagrams.sip_cast import Player
+from net.sip_cast import Player
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
 from recado.protocols.sip.digest import Credentials

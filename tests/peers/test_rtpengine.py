@@ -12,7 +12,7 @@ import pytest
 
 import recado
 from client.service import collect
-from datagrams.sip_cast import Player
+from net.sip_cast import Player
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
 from recado.model.codec import read_event

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from datagrams.sip_cast import Player
+from net.sip_cast import Player
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
 from peers.sipp import CALLED, CALLER, CALLER_WITH_PASSWORD, run_sipp
