@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
-from recado.delivery.policy import satisfied
+from recado.broker.constraints import satisfied
 from recado.pipeline.constraints import constrain, read_rule
 from recado.pipeline.session import start_session
 

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from unittest.mock import patch
 
 from recado.model.event import Event
-from recado.service.engine_core import SWITCH_SECONDS
+from recado.server.engine import SWITCH_SECONDS
 from recado.store.log import EventLog, tail
 from recado.store.log.rows import stored
 from recado.store.log.tail import read_together

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import recado
 from recado.client import Client
-from recado.service.config import make_config
-from recado.service.server import Server
+from recado.server.config import make_config
+from recado.server.server import Server
 
 
 async def listen(ana: Client, last: float) -> None:

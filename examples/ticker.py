@@ -11,8 +11,8 @@ import tempfile
 from random import Random
 
 import recado
-from recado.service.config import make_config
-from recado.service.server import Server
+from recado.server.config import make_config
+from recado.server.server import Server
 
 
 async def publish(url: str) -> None:

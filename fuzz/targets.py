@@ -33,7 +33,7 @@ from recado.protocols.sip.parser import read_message
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address
-from recado.service.config import make_config
+from recado.server.config import make_config
 
 EVENTS = [
     Event("e-1", attributes={}),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from recado.delivery.mailbox import Bounds
+from recado.broker.mailbox import Bounds
 from recado.protocols.machine import NodeId
 from recado.protocols.rudp import RudpSettings, profile
 from recado.protocols.session import messages as m

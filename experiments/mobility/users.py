@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, time, timedelta
 
 from experiments.mobility.town import Numbers, Town
-from recado.delivery.constraints import Absolute, Constraint, Daily, Frequency, When
-from recado.delivery.policy import satisfied
+from recado.broker.constraints import Absolute, Constraint, Daily, Frequency, When, satisfied
 from recado.protocols.rudp import profile
 from recado.protocols.session.commands import Existing, ListSubscriptions, MakeSubscription
 from recado.sim.mobility.keeping import instant

@@ -7,10 +7,8 @@ from typing import Any
 
 from experiments.mobility.moving import away
 from experiments.mobility.town import Numbers, Town
-from recado.delivery.constraints import Constraint, Daily, Frequency
-from recado.delivery.mailbox import Bounds
-from recado.delivery.policy import satisfied
-from recado.delivery.reading import read_constraints
+from recado.broker.constraints import Constraint, Daily, Frequency, read_constraints, satisfied
+from recado.broker.mailbox import Bounds
 from recado.errors import RecadoError
 from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter

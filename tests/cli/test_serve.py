@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from recado.cli.app import main
-from recado.service.config import Config, make_config
-from recado.service.tokens import Tokens
+from recado.server.config import Config, make_config
+from recado.server.tokens import Tokens
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import threading
 from contextlib import asynccontextmanager
 
 import recado
-from recado.service.config import make_config
-from recado.service.server import Server
+from recado.server.config import make_config
+from recado.server.server import Server
 
 
 @asynccontextmanager

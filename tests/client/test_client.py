@@ -11,8 +11,8 @@ from client.service import Wire, collect, connect, eventually, port_of, running
 from recado.client import Dropped, NotAllowed, Refused, SessionEnded, TooManyInFlight, Unreachable
 from recado.errors import RecadoError
 from recado.model.event import Event
-from recado.service.permissions import Principal
-from recado.service.tokens import add_token
+from recado.server.permissions import Principal
+from recado.server.tokens import add_token
 
 
 def test_what_is_published_comes_to_those_who_asked(tmp_path):

@@ -8,9 +8,9 @@ import trustme
 
 from client.service import collect, connect, port_of
 from recado.client import NotAllowed, Unreachable
-from recado.service.config import make_config
-from recado.service.server import Server
-from recado.service.tokens import add_token
+from recado.server.config import make_config
+from recado.server.server import Server
+from recado.server.tokens import add_token
 
 
 def test_tls_and_a_token(tmp_path):

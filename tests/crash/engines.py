@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 
 from recado.model.event import Event
-from recado.service import engine_keeper
-from recado.service.config import make_config
-from recado.service.engine import Engine
-from recado.service.permissions import Principal
+from recado.server import state_writer as engine_keeper
+from recado.server.config import make_config
+from recado.server.engine import Engine
+from recado.server.permissions import Principal
 from recado.store.log.tail import Tail
 from recado.store.state import StateStore
 

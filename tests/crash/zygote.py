@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-import recado.service.server  # noqa: F401  # what takes long
+import recado.server.server  # noqa: F401  # what takes long
 from recado.cli.app import main
 
 

@@ -19,8 +19,8 @@ from recado.model.codec import read_event
 from recado.protocols.sip.events import Established, Incoming, Registered, Updated
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.uri import Address
-from recado.service.permissions import Principal
-from service.running import serving
+from recado.server.permissions import Principal
+from server.running import serving
 
 USER, BROKER = "sip:user1@lac.example", "sip:broker@lac.example"
 

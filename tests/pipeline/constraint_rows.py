@@ -5,9 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from recado.delivery.constraints import frequency_of
-from recado.delivery.policy import satisfied
-from recado.delivery.reading import decode_constraints
+from recado.broker.constraints import decode_constraints, frequency_of, satisfied
 
 T0 = datetime(2026, 11, 15, 15, 59, tzinfo=UTC)
 INSTANT = pa.timestamp("us", "UTC")

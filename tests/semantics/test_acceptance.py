@@ -1,6 +1,6 @@
 """The acceptance tests of the semantics document, 14.1.
 
-T-13, a target that is down, is ``test_an_unreachable_target_holds_up_nobody`` in tests/service/test_webhooks.py.
+T-13, a target that is down, is ``test_an_unreachable_target_holds_up_nobody`` in tests/server/test_webhooks.py.
 
 T-15, the reference values, is in ``test_word_measures`` and ``test_name_measures``.
 """

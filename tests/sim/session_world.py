@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import msgspec
 
-from recado.delivery.mailbox import Bounds
+from recado.broker.mailbox import Bounds
 from recado.filters.evaluate import matches
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event

@@ -7,8 +7,7 @@ What runs are the real machines with one error in them; without errors they pass
 import pytest
 
 from planted import mutate
-from recado.delivery.desk import Desk
-from recado.delivery.exchange import Exchange
+from recado.broker.core import Desk, Exchange
 from recado.errors import RecadoError
 from recado.protocols.rudp.connection import Receiver, Sender
 from recado.protocols.session import agent as agent_link

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from recado.store.log.rows import Entry, Row, stored
 from recado.store.log.tail import State, Tail, read_together
 from recado.store.sqlite import run_many
-from recado.store.state.schema import migrate
-from recado.store.state.store import FORGET_HELD, FORGET_MAIL
+from recado.store.state.store import FORGET_HELD, FORGET_MAIL, migrate
 
 MUCH = 1 << 30
 

@@ -10,7 +10,7 @@ from recado.cli.serve import settings
 from recado.cli.verb import verb
 
 if TYPE_CHECKING:
-    from recado.service.config import Config
+    from recado.server.config import Config
 
 _HELP = """\
   recado backup /backup/2026-11-16 --data recado-data
@@ -39,7 +39,7 @@ def backup(target: Path, /, *, config: Path | None = None, data: Path | None = N
     import asyncio
 
     from recado.errors import RecadoError
-    from recado.service.control import Request, ask
+    from recado.server.control import Request, ask
 
     chosen = settings(config, data)
     folder = Path(chosen.data)
@@ -52,11 +52,11 @@ def backup(target: Path, /, *, config: Path | None = None, data: Path | None = N
 
 async def _alone(config: Config, target: Path) -> None:
     """No service runs: open the folder for a moment."""
-    from recado.service.control import back_up
-    from recado.service.doors import Doors
-    from recado.service.engine import Engine
-    from recado.service.server import token_path
-    from recado.service.tokens import Tokens
+    from recado.server.control import back_up
+    from recado.server.engine import Engine
+    from recado.server.gateway import Doors
+    from recado.server.server import token_path
+    from recado.server.tokens import Tokens
 
     engine = await Engine.open(config)
     try:

@@ -12,7 +12,7 @@ from recado.cli.output import complain, write_line
 from recado.cli.verb import BAD_INPUT, FAILED, OK, verb
 
 if TYPE_CHECKING:
-    from recado.service.config import Config
+    from recado.server.config import Config
 
 _HELP = """\
 Try it:
@@ -65,7 +65,7 @@ def serve(
     check_config
         Read a file, say what is wrong with it, and stop.
     """
-    from recado.service.config_text import config_text
+    from recado.server.config import config_text
 
     if check_config is not None:
         settings(check_config)
@@ -88,7 +88,7 @@ def settings(
     """The configuration of a file, or the defaults, with what the command line says instead."""
     import msgspec
 
-    from recado.service.config import Config, read_config
+    from recado.server.config import Config, read_config
 
     chosen = read_config(config) if config is not None else Config()
     if data is not None:
@@ -105,8 +105,8 @@ def _serve(config: Config, path: Path | None) -> int:
     import asyncio
 
     from recado.errors import RecadoError
-    from recado.service.config import ConfigError
-    from recado.service.logs import configure_logs
+    from recado.server.config import ConfigError
+    from recado.server.logs import configure_logs
 
     configure_logs(config.logging)
     try:
@@ -121,8 +121,8 @@ def _serve(config: Config, path: Path | None) -> int:
 
 
 async def _run(config: Config, path: Path | None) -> None:
-    from recado.service.config import read_config
-    from recado.service.server import Server
+    from recado.server.config import read_config
+    from recado.server.server import Server
 
     async with Server.start(config, (lambda: read_config(path)) if path is not None else None) as server:
         if sys.stdout.isatty():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from recado.client import Client
     from recado.client.subscription import Subscription
-    from recado.service.server import Server
+    from recado.server.server import Server
 
 QUOTES = 30_000
 SYMBOLS = 500
@@ -92,8 +92,8 @@ def run_service(out: Path, quotes: int = QUOTES) -> Outcome:
 
 async def _run(out: Path, quotes: int) -> Outcome:
     from recado.client import connect
-    from recado.service.config import make_config
-    from recado.service.server import Server
+    from recado.server.config import make_config
+    from recado.server.server import Server
 
     events = list(some_quotes(quotes))
     ana, bruno = Received(_matching(events, ANA)), Received(_matching(events, BRUNO_MEANS))

@@ -13,7 +13,7 @@ from recado.cli.verb import verb
 from recado.errors import RecadoError
 
 if TYPE_CHECKING:
-    from recado.service.tokens import TokenLine
+    from recado.server.tokens import TokenLine
 
 _HELP = """\
   recado token add phone --user ana@example.org --subscribe 'stock.*' --deny-publish '*'
@@ -68,7 +68,7 @@ def add(
     data
         The data folder of the service, instead of the configured one.
     """
-    from recado.service.tokens import add_token
+    from recado.server.tokens import add_token
 
     if not name.strip() or not name.isprintable() or len(name) > _NAME_CHARS:
         raise RecadoError(f"{name[:80]!r} cannot name a token; use up to {_NAME_CHARS} characters that can be seen")
@@ -93,7 +93,7 @@ def ls(*, config: Path | None = None, data: Path | None = None, json: bool = Fal
     json
         One JSON object a line, also on a terminal.
     """
-    from recado.service.tokens import read_tokens
+    from recado.server.tokens import read_tokens
 
     path = _path(config, data)
     lines = read_tokens(path) if path.exists() else []
@@ -122,14 +122,14 @@ def revoke(name: str, /, *, config: Path | None = None, data: Path | None = None
     data
         The data folder of the service, instead of the configured one.
     """
-    from recado.service.tokens import revoke_token
+    from recado.server.tokens import revoke_token
 
     revoke_token(_path(config, data), name)
     complain(f"the token {name!r} is revoked; a service that runs learns of it by SIGHUP")
 
 
 def _path(config: Path | None, data: Path | None) -> Path:
-    from recado.service.server import token_path
+    from recado.server.server import token_path
 
     return token_path(settings(config, data))
 

@@ -3,7 +3,7 @@
     found = match(events, subscriptions, include_constraints=True)
     wanted = constrain(found)
 
-It works alike on a batch and on a stream, with the policy of ``recado.delivery`` (mobility.md 9.3 to 9.5). An event is
+It works alike on a batch and on a stream, with the policy of ``recado.broker`` (mobility.md 9.3 to 9.5). An event is
 judged at its own time, ``event_time`` (or ``matched_at`` where it has none), so a replay of last year's events gives
 what the live stream gave. In a batch or micro-batch, the notifications of a subscription are judged in the order of
 event time and event id.
@@ -34,10 +34,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, TimestampType
 
-from recado.delivery.constraints import Constraints, frequency_of
-from recado.delivery.policy import satisfied
-from recado.delivery.reading import decode_constraints
-from recado.delivery.zones import find_zone
+from recado.broker.constraints import Constraints, decode_constraints, find_zone, frequency_of, satisfied
 from recado.errors import RecadoError
 from recado.pipeline.errors import PipelineError
 

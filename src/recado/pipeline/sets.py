@@ -24,7 +24,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from recado.delivery.reading import read_constraints
+from recado.broker.constraints import read_constraints
 from recado.errors import RecadoError
 from recado.filters.cost import check_filter
 from recado.filters.records import pack, read_subscription, unpack

@@ -38,8 +38,7 @@ from benchmarks.pipeline.stage import Stage
 from benchmarks.pipeline.state import micro_batch, state
 from benchmarks.records import Rate
 from benchmarks.workloads import Mix, Stock, to_events
-from recado.delivery.policy import satisfied
-from recado.delivery.reading import decode_constraints
+from recado.broker.constraints import decode_constraints, satisfied
 from recado.pipeline.match import match
 
 PLAN = Plan(

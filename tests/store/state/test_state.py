@@ -22,7 +22,7 @@ from recado.store.state import (
     copy_state,
 )
 from recado.store.state.rows import decoded
-from recado.store.state.schema import VERSION, migrate
+from recado.store.state.store import VERSION, migrate
 
 
 def subscription(serial, **more):

@@ -141,7 +141,7 @@ def _continues(last: Packet, packet: Packet) -> bool:
     return packet.msg_id == last.msg_id and packet.frag_cnt == last.frag_cnt and packet.frag_no == last.frag_no + 1
 
 
-# --- The retransmission timer (the mobility document, section 5.3, after Stevens): smoothed round trip and its
+# --- The retransmission timer (the mobility document, section 5.3, after Stevens): smoothed round trip and its -------
 # deviation
 #
 # Every transmission has its own ``ts``, which the ACK echoes, so a sample is never ambiguous. The back-off is a

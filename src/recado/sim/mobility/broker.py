@@ -12,10 +12,9 @@ from typing import Any, cast
 
 import msgspec
 
-from recado.delivery.notices import Dropped
-from recado.delivery.reading import read_constraints
-from recado.delivery.sessions import Close, Push, Tell
-from recado.delivery.standing import Standing
+from recado.broker.constraints import read_constraints
+from recado.broker.mailbox import Dropped
+from recado.broker.state import Close, Push, Standing, Tell
 from recado.filters.evaluate import matches
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event

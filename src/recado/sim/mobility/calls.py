@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from recado.delivery.desk import Desk
-from recado.delivery.mailbox import Bounds
+from recado.broker.core import Desk
+from recado.broker.mailbox import Bounds
 from recado.protocols.machine import CancelTimer, Effect, Rng, SetTimer
 from recado.protocols.rudp import RudpConnection, RudpSettings, Transmit
 from recado.protocols.rudp.connection import Carrier

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from recado.delivery.desk import Desk
-from recado.delivery.mailbox import Bounds, Note
-from recado.delivery.notices import Notice
-from recado.delivery.sessions import Device, User
-from recado.delivery.standing import Standing
+from recado.broker.core import Desk
+from recado.broker.mailbox import Bounds, Note, Notice
+from recado.broker.state import Device, Standing, User
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY: dict[str, Any] = {

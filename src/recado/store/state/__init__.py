@@ -3,7 +3,6 @@
 One SQLite database. ``StateStore`` opens, loads and writes it; ``Batch`` is one transaction's worth of changes.
 """
 
-from recado.store.state.backup import copy_state
 from recado.store.state.rows import (
     POSITION_BITS,
     Batch,
@@ -15,7 +14,7 @@ from recado.store.state.rows import (
     StateError,
     SubscriptionRow,
 )
-from recado.store.state.store import STATE_FILE, StateStore
+from recado.store.state.store import STATE_FILE, StateStore, copy_state
 
 __all__ = [
     "POSITION_BITS",

@@ -11,14 +11,18 @@ is copied (``salvage``). The methods may be called from any thread, one at a tim
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from recado.store import files
 from recado.store.log.settings import LogError
 from recado.store.sqlite import Connection, check_wal, run_many
-from recado.store.state.reading import read_all
 from recado.store.state.rows import (
     DISPATCHED,
     POSITION_BITS,
@@ -29,10 +33,159 @@ from recado.store.state.rows import (
     mail_checksum,
     number_key,
     packed,
+    read_all,
     text_key,
 )
-from recado.store.state.salvage import salvage
-from recado.store.state.schema import migrate
+
+# --- The tables, by version. A file of an older version is brought to the newest, step by step, in one transaction
+#
+# ``PRAGMA user_version`` has the version. A file of a newer one is refused: what it means is not known here.
+
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    (  # 1
+        "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE subscriptions (serial INTEGER PRIMARY KEY, body BLOB NOT NULL, checksum BLOB NOT NULL)",
+        "CREATE TABLE boxes (number INTEGER PRIMARY KEY, body BLOB NOT NULL, checksum BLOB NOT NULL)",
+        """CREATE TABLE mail (
+            nid INTEGER, box INTEGER, at INTEGER NOT NULL, sub_id BLOB NOT NULL, checksum BLOB NOT NULL,
+            PRIMARY KEY (nid, box)
+        ) WITHOUT ROWID""",
+        "CREATE TABLE held (position INTEGER PRIMARY KEY, body BLOB NOT NULL, checksum BLOB NOT NULL)",
+        "CREATE TABLE notices (id INTEGER PRIMARY KEY, body BLOB NOT NULL, checksum BLOB NOT NULL)",
+        "CREATE TABLE devices (key BLOB PRIMARY KEY, body BLOB NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID",
+    ),
+    (  # 2: what other parts of a service keep, and rows that were found damaged
+        """CREATE TABLE kept (
+            space TEXT, key TEXT, body BLOB NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (space, key)
+        ) WITHOUT ROWID""",
+        "CREATE TABLE damaged (source TEXT NOT NULL, key TEXT NOT NULL, content TEXT NOT NULL)",
+    ),
+)
+VERSION = len(STEPS)
+
+
+def migrate(db: sqlite3.Connection, path: Path, version: int = VERSION) -> None:
+    """Bring the file to a version; an error leaves it as it was."""
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > version:
+        raise StateError(f"{path} has version {found} of the state; this version of Recado knows {version} at most")
+    if found == version:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in STEPS[found:version]:
+            for statement in step:
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {version}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+# --- A copy of the state while it is in use, through SQLite's backup interface: the state of one moment --------------
+
+
+def copy_state(path: Path, target: Path) -> None:
+    """Copy a state file to a new file, whole and on stable storage."""
+    if target.exists():
+        raise StateError(f"{target} exists already; a backup goes into a new folder")
+    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    copy = sqlite3.connect(target)
+    try:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except sqlite3.Error as error:
+        raise StateError(f"{path} cannot be copied to {target}: {error}") from error
+    finally:
+        copy.close()
+        source.close()
+    descriptor = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    files.sync_folder(target.parent)
+
+
+# --- A file that SQLite cannot read as a whole: set it aside, and read around the damage what can be read ------------
+#
+# Rows are read forwards from the beginning and backwards from the end of each table, until SQLite stumbles. Checksums
+# are looked at later, when the new file is loaded as any other.
+
+
+_TABLES = {
+    "marks": "name",
+    "subscriptions": "serial",
+    "boxes": "number",
+    "mail": "nid",
+    "held": "position",
+    "notices": "id",
+    "devices": "key",
+    "kept": "space, key",
+}
+_SUFFIXES = ("", "-wal", "-shm")
+
+
+class Salvaged(msgspec.Struct):
+    """Statements that put back what was read, with their rows, and the tables of which something is lost."""
+
+    inserts: list[tuple[str, list[Any]]] = []
+    lost: list[str] = []
+
+
+def salvage(path: Path) -> tuple[Path, Salvaged]:
+    """Set the file aside; its new name, and what could be read of it."""
+    number = 1
+    while (aside := path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")).exists():
+        number += 1
+    for suffix in _SUFFIXES:
+        part = Path(f"{path}{suffix}")
+        if part.exists():
+            part.rename(f"{aside}{suffix}")
+    found = Salvaged([], [])
+    try:
+        db = sqlite3.connect(f"{aside.absolute().as_uri()}?mode=ro", uri=True, factory=Connection)
+        db.text_factory = bytes
+    except sqlite3.Error as error:
+        found.lost.append(f"nothing of it can be read: {error}")
+        return aside, found
+    for table, key in _TABLES.items():
+        _read_around(db, table, key, found)
+    db.close()
+    return aside, found
+
+
+def _read_around(db: sqlite3.Connection, table: str, key: str, found: Salvaged) -> None:
+    rows: dict[Any, Any] = {}
+    for direction in ("ASC", "DESC"):
+        order = ", ".join(f"{column} {direction}" for column in key.split(", "))
+        try:
+            for row in db.execute(f"SELECT * FROM {table} ORDER BY {order}"):  # noqa: S608  # the names are ours
+                rows[row[: 2 if table in ("mail", "kept") else 1]] = row
+        except sqlite3.Error as error:
+            if direction == "DESC" or not rows:
+                found.lost.append(f"rows of {table} are lost: {error}")
+        else:
+            break
+    if rows:
+        width = len(next(iter(rows.values())))
+        statement = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * width)})"  # noqa: S608  # ours
+        found.inserts.append((statement, [_texts(row, table) for row in rows.values()]))
+
+
+def _texts(row: tuple[Any, ...], table: str) -> tuple[Any, ...]:
+    """Names were read as bytes, since damaged ones need not be UTF-8."""
+    names = {"marks": 1, "kept": 2}.get(table, 0)
+    return tuple(
+        value.decode(errors="replace") if column < names and type(value) is bytes else value
+        for column, value in enumerate(row)
+    )
+
+
+# --- The state in one SQLite file: WAL, ``synchronous=FULL``, a checksum a row ---------------------------------------
 
 STATE_FILE = "state.sqlite"
 FORGET_MAIL = "DELETE FROM mail WHERE (nid, box) IN (SELECT column1, column2 FROM (VALUES {}))"

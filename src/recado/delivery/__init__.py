@@ -1,3 +1,0 @@
-"""Delivery: when a matching event becomes a notification, for whom it waits, and to whom it goes. Pure; instants are
-arguments.
-"""

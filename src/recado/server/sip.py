@@ -1,0 +1,318 @@
+"""SIP and RUDP as a way in: the user agent of the service, one RUDP socket, and the registrar if it is our own.
+
+The service registers under ``sip.uri`` like any user, at the home server that ``sip.registrar`` names or at an embedded
+one, so that agents reach it by its URI. Every invitation is judged before anything is kept: who calls, from which
+device, where it wants its data. ``address`` is where clients find the registrar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from urllib.parse import unquote
+
+from recado.errors import RecadoError
+from recado.net import RudpEndpoint
+from recado.net.sip import Endpoint, open_endpoint, open_registrar
+from recado.protocols.rudp import profile
+from recado.protocols.sip import events
+from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.digest import Algorithm, Credentials, Guard, secret_of
+from recado.protocols.sip.events import Incoming
+from recado.protocols.sip.limits import LAB, SipLimits, SipTimers
+from recado.protocols.sip.sdp import Media
+from recado.protocols.sip.settings import AgentSettings
+from recado.protocols.sip.text import SipError
+from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
+from recado.server.address_policy import may_send
+from recado.server.config import Config, ConfigError
+from recado.server.gateway import Doors
+from recado.server.http.identity import is_loopback
+from recado.server.http.problems import TooManyError
+from recado.server.listener import ListenError
+from recado.server.permissions import Busy, Denied, Principal, anonymous, check_device
+from recado.server.sip_consumer import GOODBYE_SECONDS, SipLeg
+from recado.server.tokens import SIP_REALM, Tokens
+
+# --- Who a caller is: by digest against the tokens for SIP, or by name on loopback where the service allows that
+#
+# ``access.anonymous`` means the same as for HTTP: on loopback a caller is believed. Everywhere else both the embedded
+# registrar and the service ask for credentials, with one guard for both: the user's name and its token for SIP
+# (``recado token add NAME --user USER --sip``). Such users are those of the service's own domain.
+
+
+class People:
+    """``failed`` counts wrong credentials by the host that they came from, as those of HTTP are."""
+
+    def __init__(self, config: Config, tokens: Tokens, failed: Callable[[str], float]) -> None:
+        own = read_sip_uri(config.sip.uri)
+        if own.user is None:
+            raise ConfigError(f"$.sip.uri: {config.sip.uri!r} has no name; write it as sip:broker@example.org")
+        self.domain, self._name = own.host.lower(), own.user
+        self._access, self._tokens, self._failed = config.access, tokens, failed
+        self._password = config.sip.password or secrets.token_urlsafe(32)
+        self._open = config.access.anonymous and is_loopback(config.sip.host)
+        if not self._open and not len(tokens):
+            raise ConfigError(
+                "SIP needs tokens, since callers are not believed: $.sip.host is not loopback or $.access.anonymous "
+                f"is off; make one with 'recado token add NAME --user USER --sip --data {config.data}'"
+            )
+
+    @property
+    def own(self) -> Credentials:
+        """With which the service registers."""
+        return Credentials(self._name, self._password)
+
+    def guard(self) -> Guard | None:
+        """None where callers are believed."""
+        if self._open:
+            return None
+        key = secrets.token_bytes(32)
+        return Guard(SIP_REALM, self._secret, key, domains=(self.domain,), algorithms=("SHA-256",), failed=self._failed)
+
+    def _secret(self, username: str, realm: str, algorithm: Algorithm) -> str | None:
+        if username == self._name:
+            return secret_of(algorithm, username, realm, self._password)
+        if username.lower().endswith(f"@{self.domain}"):
+            return None  # users of this domain go by the bare name: the secret of ``ana@here`` must not prove ``ana``
+        found = self._tokens.by_sip(username)
+        return found[0] if found is not None else None
+
+    def principal(self, incoming: Incoming) -> Principal:
+        """Who calls; Denied if nobody that may come in."""
+        name = self._named(incoming.user)
+        if incoming.proven:
+            found = self._tokens.by_sip(name)
+            if found is None:
+                raise Denied(f"user {name!r} has no token for SIP")
+            return found[1]
+        if not self._open or not is_loopback(incoming.source.host):
+            raise Denied("callers from elsewhere have to prove who they are")
+        return anonymous(self._access, name)
+
+    def _named(self, user: str) -> str:
+        uri = read_sip_uri(user)
+        name = unquote(uri.user or "")
+        if not name or name == self._name:
+            raise RecadoError(f"{user} is no user of this service")
+        return name if uri.host.lower() == self.domain else f"{name}@{uri.host.lower()}"
+
+
+# --- SIP and RUDP as a way in: the user agent of the service, one RUDP socket, and the registrar if it is our own
+
+_log = logging.getLogger("recado.sip")
+EMBEDDED = "embedded"
+DEVICE = "recado"
+REGISTER_SECONDS = 3.0
+
+
+class SipDoor:
+    """Use ``open``."""
+
+    def __init__(self, doors: Doors, people: People) -> None:
+        self._doors, self._sip, self._people = doors, doors.config.sip, people
+        self._held = AsyncExitStack()
+        self._legs: dict[str, SipLeg] = {}
+        self._registered, self._unregistered, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._endpoint: Endpoint[UserAgent]
+        self._rudp: RudpEndpoint
+        self.address = ""
+
+    @classmethod
+    async def open(cls, doors: Doors) -> SipDoor:
+        door = cls(doors, People(doors.config, doors.tokens, doors.identity.failed))
+        try:
+            await door._open()
+        except OSError as error:
+            await door._held.aclose()
+            sip = doors.config.sip
+            raise ListenError(f"SIP cannot listen at {sip.host}:{sip.port}: {error.strerror or error}") from None
+        except BaseException:
+            await door._held.aclose()
+            raise
+        return door
+
+    async def _open(self) -> None:
+        host = "127.0.0.1" if self._sip.host == "localhost" else self._sip.host
+        if host in ("0.0.0.0", "::"):  # noqa: S104  # refused, not used
+            raise ConfigError(
+                f"$.sip.host: {host} names no place; write the address at which devices reach the service"
+            )
+        guard = self._people.guard()
+        self._rudp = RudpEndpoint((host, self._sip.rudp_port), profile(self._sip.profile))
+        self._held.callback(self._rudp.close)
+        home, port = await self._home(host, guard)
+        self.address = f"{bracketed(home.host)}:{home.port}"
+        settings = self._settings(home)
+        local = Address(home.transport, host, port)
+        self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound, guard), local, self._told)
+        self._held.push_async_callback(self._endpoint.close)
+        self._endpoint.do(self._endpoint.core.register)
+        with suppress(TimeoutError):  # the home server may come later; the user agent tries on
+            async with asyncio.timeout(REGISTER_SECONDS):
+                await self._registered.wait()
+
+    async def _home(self, host: str, guard: Guard | None) -> tuple[Address, int]:
+        """The registrar, and the port that is left for the user agent."""
+        if self._sip.registrar != EMBEDDED:
+            try:
+                home = read_address(self._sip.registrar)
+            except SipError as error:
+                raise ConfigError(f"$.sip.registrar: must be host:port or {EMBEDDED}: {error}") from None
+            await _check_name(home.host)
+            return home._replace(transport=self._sip.transport), self._sip.port
+        registrar = await open_registrar(Address("udp", host, self._sip.port), (self._people.domain,), guard=guard)
+        self._held.push_async_callback(registrar.close)
+        return registrar.local._replace(transport=self._sip.transport), 0
+
+    def _settings(self, home: Address) -> AgentSettings:
+        sip = self._sip
+        return AgentSettings(
+            user=sip.uri,
+            device=DEVICE,
+            home=home,
+            credentials=self._people.own,
+            register_expires=sip.register_expires,
+            timers=LAB if sip.profile == "lab" else SipTimers(t1=sip.t1),
+            limits=SipLimits(calls=self._doors.config.sessions.connections),
+        )
+
+    # -- what SIP tells ------------------------------------------------------------------------------------------------
+
+    def _told(self, event: events.Event) -> None:
+        match event:
+            case events.Registered():
+                self._registered.set()
+            case events.RegistrationFailed(status, reason, again):
+                after = "never again" if again is None else f"again in {again:.0f} s"
+                _log.warning("the registrar %s refused the service: %s %s; %s", self.address, status, reason, after)
+            case events.Unregistered():
+                self._unregistered.set()
+            case events.Incoming():
+                self._invited(event)
+            case events.Established(call) if call in self._legs:
+                self._replace(call)
+                self._legs[call].established()
+            case events.Updated(call, _, remote) if call in self._legs:
+                self._updated(call, remote.media)
+            case events.Ended(call):
+                self._ended(call)
+
+    def _invited(self, event: events.Incoming) -> None:
+        try:
+            who, device = self._admit(event)
+        except RecadoError as error:
+            _log.info("a caller was refused", extra={"user": event.user, "reason": str(error)})
+            self._doors.metrics.by["connections_refused"]["sip"] += 1
+            self._endpoint.do(self._endpoint.core.reject, event.call, _status(error))
+            return
+        media, ours = event.remote.media, self._rudp.new_conn_id()
+        assert media.connection is not None
+        leg = SipLeg(self._doors, who, device, partial(self._hang_up, event.call))
+        leg.connect(self._rudp, media, ours, media.connection)
+        self._doors.connections += 1
+        self._legs[event.call] = leg
+        host, port = self._rudp.address
+        answer = Media(host=host, port=port, connection=ours, device=DEVICE)
+        self._endpoint.do(self._endpoint.core.answer, event.call, answer)
+
+    def _admit(self, event: events.Incoming) -> tuple[Principal, str]:
+        """Who comes in, from which device; the last thing that is checked is how many there are."""
+        doors = self._doors
+        who = self._people.principal(event)
+        device = check_device(event.device or "")
+        self._check_media(event.remote.media)
+        doors.check_open()
+        most = doors.config.sessions.connections
+        if doors.connections >= most:
+            raise Busy(f"there are {most:,} connections, which is the limit")
+        doors.enter(who)
+        return who, device
+
+    def _check_media(self, media: Media) -> None:
+        if media.connection is None:
+            raise SipError("the session description has no a=rudp-conn", 488)
+        if not may_send((media.host, media.port), self._rudp.address):
+            raise SipError(f"data cannot be sent to {media.host}:{media.port} from here", 488)
+
+    def _updated(self, call: str, media: Media) -> None:
+        try:
+            self._check_media(media)
+        except SipError as error:
+            self._legs[call].finish(str(error))
+        else:
+            self._legs[call].updated(media)
+
+    def _replace(self, call: str) -> None:
+        """A device has one session: one that it lost, and did not update, ends (15.4-A17)."""
+        new = self._legs[call]
+        for other, leg in list(self._legs.items()):
+            same = leg is not new and leg.who.user == new.who.user and leg.device == new.device
+            if same and not leg.attached:  # else the engine closes it when the new one is attached
+                self._hang_up(other)
+
+    def _hang_up(self, call: str) -> None:
+        with suppress(SipError):  # it may be over already
+            self._endpoint.do(self._endpoint.core.bye, call)
+        self._ended(call)
+
+    def _ended(self, call: str) -> None:
+        leg = self._legs.pop(call, None)
+        if leg is None:
+            return
+        leg.over()
+        self._doors.connections -= 1
+        self._doors.leave(leg.who)
+        if not self._legs:
+            self._empty.set()
+
+    def recheck(self) -> None:
+        """The tokens were read again: sessions of those that are gone end."""
+        for leg in list(self._legs.values()):
+            if not leg.closed:
+                leg.recheck()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def drain(self, seconds: float) -> None:
+        """Answer what was published, end the sessions, and be registered no more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(leg.publishing for leg in self._legs.values()):
+                    await asyncio.sleep(0.01)
+                await self._goodbye()
+        for call in list(self._legs):
+            self._hang_up(call)
+        await self._held.aclose()
+
+    async def _goodbye(self) -> None:
+        self._empty.clear()
+        for leg in list(self._legs.values()):
+            leg.finish("draining")
+        if self._legs:
+            await self._empty.wait()
+        if self._registered.is_set():
+            self._endpoint.do(self._endpoint.core.unregister)
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await self._unregistered.wait()
+
+
+async def _check_name(host: str) -> None:
+    """A name that does not exist is a mistake; a server that is not there yet may come."""
+    try:
+        await asyncio.get_running_loop().getaddrinfo(host, None)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise ConfigError(f"$.sip.registrar: {host}: {error.strerror}") from None
+
+
+def _status(error: RecadoError) -> int:
+    """The SIP status that refuses an invitation (section 3.3)."""
+    if isinstance(error, SipError):
+        return error.status
+    return 503 if isinstance(error, Busy | TooManyError) else 403

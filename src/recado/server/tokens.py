@@ -1,0 +1,162 @@
+"""Tokens: 32 random bytes that their holder keeps, of which the service keeps only the SHA-256.
+
+The file has one JSON object a line: ``{"name": "ana's phone", "user": "ana@example.org", "sha256": "…"}`` with the
+other members of a ``Principal`` where they differ from their defaults, and ``sip`` if it is a SIP password, too. It
+must not be readable by others (mode 0600). A line that cannot be read refuses the whole file: to go on without it might
+let someone in, or out.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from recado.errors import RecadoError
+from recado.protocols.sip.digest import secret_of
+from recado.server.permissions import EVERYTHING, Principal, check_user
+
+PREFIX = "rcd_"
+SIP_REALM = "recado"
+_LONGEST = 200
+
+
+class TokenError(RecadoError):
+    """A token file that cannot be used."""
+
+
+class TokenLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    name: str
+    user: str
+    sha256: str
+    admin: bool = False
+    publish: tuple[str, ...] = EVERYTHING
+    subscribe: tuple[str, ...] = EVERYTHING
+    deny_publish: tuple[str, ...] = ()
+    deny_subscribe: tuple[str, ...] = ()
+    sip: str = ""
+
+    def principal(self) -> Principal:
+        fields = msgspec.structs.asdict(self)
+        del fields["sip"]
+        return Principal(token=fields.pop("sha256"), **fields)
+
+
+_decode = msgspec.json.Decoder(TokenLine).decode
+
+
+def make_token() -> str:
+    """A new token, for its holder alone."""
+    return PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
+
+
+def hash_token(token: str) -> str:
+    return sha256(token.encode(errors="surrogatepass")).hexdigest()
+
+
+class Tokens:
+    """The tokens of a file; without a path there are none, and nobody is found.
+
+    A file that ``may_come_later`` need not be there until it was.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, may_come_later: bool = False) -> None:
+        self.path, self._may_come_later = Path(path) if path else None, may_come_later
+        self._by_hash: dict[str, Principal] = {}
+        self._by_sip: dict[str, tuple[str, Principal]] = {}
+        self.reload()
+
+    def __len__(self) -> int:
+        return len(self._by_hash)
+
+    def reload(self) -> None:
+        """Read the file again. If it cannot be used, the tokens stay as they were and a TokenError says why."""
+        if self.path is None or (self._may_come_later and not self.path.exists()):
+            return
+        lines = read_tokens(self.path)
+        self._may_come_later = False
+        self._by_hash = {line.sha256: line.principal() for line in lines}
+        self._by_sip = {line.user: (line.sip, line.principal()) for line in lines if line.sip}
+
+    def find(self, token: str) -> Principal | None:
+        """Who holds this token?"""
+        if len(token) > _LONGEST:
+            return None
+        return self._by_hash.get(hash_token(token))
+
+    def current(self, who: Principal) -> Principal | None:
+        """Who the caller is by the tokens of now: its rights may be others; None if its token is gone."""
+        if not who.token:
+            return who
+        found = self._by_hash.get(who.token)
+        return found if found is not None and found.user == who.user else None
+
+    def by_sip(self, user: str) -> tuple[str, Principal] | None:
+        """The digest secret of the user's token for SIP, and what its holder may do."""
+        return self._by_sip.get(user)
+
+
+def read_tokens(path: Path) -> list[TokenLine]:
+    """The lines of a token file."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_bytes()
+    except OSError as error:
+        raise TokenError(f"the token file {path} cannot be read: {error.strerror}") from None
+    if mode & 0o077:
+        raise TokenError(f"the token file {path} can be read by others; make it private with: chmod 600 {path}")
+    return [_line(line, number, path) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def _line(text: bytes, number: int, path: Path) -> TokenLine:
+    try:
+        line = _decode(text)
+        check_user(line.user)
+        if len(line.sha256) != 64 or line.sha256.strip("0123456789abcdef"):
+            raise TokenError("$.sha256: must be 64 hexadecimal digits in lower case")
+    except (msgspec.DecodeError, UnicodeError, RecadoError) as error:
+        raise TokenError(f"line {number} of the token file {path}: {error}") from None
+    return line
+
+
+def add_token(path: Path, name: str, user: str, *, sip: bool = False, **rights: object) -> str:
+    """Make a token for a user and add it to the file; the token itself is nowhere but in the answer.
+
+    With ``sip`` it is a SIP password, too. Digest authentication needs a secret on both sides, so the file then holds
+    what suffices to log in by SIP; a user has at most one such token.
+    """
+    lines = read_tokens(path) if path.exists() else []
+    if any(line.name == name for line in lines):
+        raise TokenError(f"there is a token with the name {name!r} already; revoke it first, or choose another name")
+    if sip and any(line.sip and line.user == user for line in lines):
+        raise TokenError(f"user {user!r} has a token for SIP already; revoke it first")
+    token = make_token()
+    secret = secret_of("SHA-256", user, SIP_REALM, token) if sip else ""
+    line = TokenLine(name, check_user(user), hash_token(token), sip=secret, **rights)  # type: ignore[arg-type]  # members of a line
+    write_tokens(path, [*lines, line])
+    return token
+
+
+def revoke_token(path: Path, name: str) -> None:
+    """Remove a token by its name."""
+    lines = read_tokens(path)
+    left = [line for line in lines if line.name != name]
+    if len(left) == len(lines):
+        raise TokenError(f"there is no token with the name {name!r} in {path}")
+    write_tokens(path, left)
+
+
+def write_tokens(path: Path, lines: list[TokenLine]) -> None:
+    """Replace the file as a whole, private from the beginning."""
+    draft = path.with_name(path.name + ".draft")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

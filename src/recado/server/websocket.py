@@ -1,0 +1,376 @@
+"""One WebSocket, from its handshake to its end.
+
+It goes through these states, and no other way:
+
+    opening --handshake--> hello --HELLO accepted--> open --> closed
+                 |                     |
+                 +------ refused ------+---> closed
+
+Before HELLO is accepted a message may have ``limits.first_bytes`` and must come within ``sessions.hello_seconds``, and
+nothing but HELLO is read. A connection that says nothing is asked with a ping, and closed if it stays silent; one that
+lets its answers pile up is too slow, and closed as well. ``recado.server.websocket`` has the bytes below this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import cast
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from recado.errors import RecadoError
+from recado.protocols.session import messages as m
+from recado.server.consumer import REVOKED
+from recado.server.gateway import Doors
+from recado.server.http.close import linger
+from recado.server.http.identity import Caller
+from recado.server.http.problems import UnauthenticatedError, status_of, text_of
+from recado.server.permissions import Principal
+from recado.server.session import Batch, Outgoing, Session
+
+# --- A WebSocket as bytes: handshake, frames and the way it ends, without a word about what its messages mean --------
+#
+# An asyncio protocol of its own around the sans-I/O protocol of the ``websockets`` library, without tasks and queues in
+# between: a frame that arrives is handled in the same turn of the loop. Compression is not offered: a frame that claims
+# to be compressed is a protocol error, so there is nothing to inflate. The subclass answers the handshake, takes
+# messages, and is told once when all is over.
+
+
+_quiet = logging.getLogger("recado.websocket.frames")
+_quiet.setLevel(logging.WARNING)  # at DEBUG the library logs whole frames, and HELLO holds a token
+
+
+class Wire(asyncio.Protocol):
+    """One WebSocket; ``out`` takes what is to be sent. Whoever lets it pile up is ``too_slow``."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._loop = asyncio.get_running_loop()
+        self._ws = ServerProtocol(max_size=doors.config.limits.first_bytes, logger=_quiet)
+        self._out = Outgoing(self._send, self._loop.call_soon)
+        self._parts = bytearray()  # of a message in several frames
+        self._ended = False  # our side of the connection
+        self._closed = self._pinged = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def _open(self, request: Request) -> None:
+        """Answer the handshake."""
+
+    @abstractmethod
+    def _message(self, payload: bytes | bytearray | memoryview) -> None: ...
+
+    @abstractmethod
+    def _too_slow(self) -> None: ...
+
+    @abstractmethod
+    def _given_back(self, reason: str) -> None:
+        """It is over: let go of what the connection held."""
+
+    # -- asyncio's calls -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._doors.connections += 1
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self._address = f"{peer[0]}:{peer[1]}"
+        self._peer = str(peer[0])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish("connection lost" if exc is None else f"connection lost: {type(exc).__name__}")
+        self._doors.connections -= 1
+        self._disarm()
+
+    def data_received(self, data: bytes) -> None:
+        self._pinged = False
+        self._ws.receive_data(data)
+        self._handle()
+
+    def eof_received(self) -> None:
+        self._ws.receive_eof()
+        self._handle()
+
+    def pause_writing(self) -> None:
+        self._out.pause()
+
+    def resume_writing(self) -> None:
+        self._out.resume()
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def _handle(self) -> None:
+        for event in self._ws.events_received():
+            if self._closed:
+                break
+            if isinstance(event, Request):
+                self._open(event)
+            elif isinstance(event, Frame):
+                self._frame(event)
+        self._write_protocol()
+        if self._ended:
+            self._finish("no WebSocket any more")
+        elif self._transport.get_write_buffer_size() > self._doors.config.limits.outgoing_bytes:
+            self._too_slow()  # pings are answered, but who takes no answers is asked no more
+
+    def _frame(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            self._doors.metrics.frames_in += 1
+            self._doors.metrics.bytes_in += len(frame.data)
+            if frame.fin and not self._parts:
+                self._message(frame.data)
+                return
+            self._parts += frame.data
+            if frame.fin:
+                whole, self._parts = self._parts, bytearray()
+                self._message(whole)
+        elif frame.opcode is Opcode.CLOSE:
+            self._finish("closed by the agent")
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def _send(self, batch: Batch) -> None:
+        if self._ws.state is not State.OPEN:
+            return
+        payload = batch.payload
+        self._ws.send_text(payload)
+        self._doors.metrics.frames_out += 1
+        self._doors.metrics.bytes_out += len(payload)
+        self._write_protocol()
+
+    def _write_protocol(self) -> None:
+        for data in self._ws.data_to_send():
+            if self._ended:
+                return
+            if data:
+                self._transport.write(data)
+            else:
+                self._end_our_side()
+
+    def _arm(self, seconds: float, call: Callable[[], None]) -> None:
+        self._disarm()
+        self._timer = self._loop.call_later(seconds, call)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _keep_alive(self) -> None:
+        """Ask for a sign of life; one period later it must be there."""
+        if self._pinged and self._transport.is_reading():
+            if len(self._out):
+                self._too_slow()
+            else:
+                self._transport.abort()
+            return
+        self._pinged = True
+        self._ws.send_ping(b"")
+        self._write_protocol()
+        self._arm(self._doors.config.sessions.ping_seconds, self._keep_alive)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _close(self, code: int, reason: str) -> None:
+        """What waits is sent now; then the closing handshake begins."""
+        self._out.resume()
+        self._out.flush()
+        self._finish(reason)
+        if self._ws.state is State.OPEN:
+            self._ws.send_close(code, reason[:120])
+            self._write_protocol()
+        self._end_our_side()
+
+    def _end_our_side(self) -> None:
+        """Nothing more is written; what still comes is read and dropped until the peer closes, or for a moment."""
+        if self._ended:
+            return
+        self._ended = True
+        self._disarm()
+        self._timer = linger(self._transport)
+
+    def _finish(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if not self._ended:  # once our side has ended, the timer is the one that ends the whole
+            self._disarm()
+        self._given_back(reason)
+
+
+# --- One WebSocket, from its handshake to its end --------------------------------------------------------------------
+
+PATH = "/v1/session"
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger("recado.websocket")
+
+_CODES = {
+    "draining": 1012,
+    "too slow": 1013,
+    "failed": 1011,
+    "taken over": 1000,
+    REVOKED: 1008,
+    "ended": 1000,
+    "bye": 1000,
+}
+
+
+class Connection(Wire):
+    """A WebSocket on ``/v1/session``."""
+
+    def __init__(self, doors: Doors, live: dict[Connection, None]) -> None:
+        super().__init__(doors)
+        self._live = live
+        self._caller = Caller("", {})
+        self._who: Principal | None = None
+        self._session: Session | None = None
+        self._reading_paused = self._draining = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._live[self] = None
+        self._arm(self._doors.config.sessions.hello_seconds, self._no_hello)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._live.pop(self, None)
+
+    # -- incoming ------------------------------------------------------------------------------------------------------
+
+    def _open(self, request: Request) -> None:
+        """Answer the handshake; a wrong token is told before the connection is one."""
+        url = urlsplit(request.path)
+        self._caller = Caller(
+            self._peer,
+            {name.lower(): value for name, value in request.headers.raw_items()},
+            next(iter(parse_qs(url.query).get("user", [])), ""),
+        )
+        response = self._ws.accept(request)
+        if response.status_code == 101:
+            try:
+                self._doors.check_open()
+                self._check_known()
+            except RecadoError as error:
+                response = self._ws.reject(status_of(error), text_of(error) + "\n")
+                self._doors.metrics.by["connections_refused"]["handshake"] += 1
+        self._ws.send_response(response)
+
+    def _check_known(self) -> None:
+        """If the handshake says who it is, that must be right; else HELLO has to say it."""
+        try:
+            self._doors.identity.principal(self._caller)
+        except UnauthenticatedError:
+            if "authorization" in self._caller.headers:
+                raise
+
+    def _message(self, payload: bytes | bytearray | memoryview) -> None:
+        try:
+            messages = m.from_agent(bytes(payload))
+            if self._session is None:
+                messages = self._hello(messages)
+            if self._session is not None and messages:
+                self._session.receive(messages)
+        except RecadoError as error:
+            self._refuse(error)
+        else:
+            self._pace()
+
+    def _refuse(self, error: RecadoError) -> None:
+        """A frame that is none: before HELLO that is the end, after it an answer without a request."""
+        self._out.put([_encode(m.Error(None, status_of(error), text_of(error)))])
+        if self._session is None:
+            self._doors.metrics.by["connections_refused"]["hello"] += 1
+            self.end("refused", 1008)
+
+    def _hello(self, messages: list[m.FromAgent]) -> list[m.FromAgent]:
+        """Begin the session; what is left of the frame."""
+        if not messages or not isinstance(messages[0], m.Hello):
+            raise m.MessageError('the first message must be HELLO, such as {"type": "HELLO", "device": "laptop"}')
+        hello = messages[0]
+        identity = self._doors.identity
+        who = identity.principal(self._caller) if hello.token is None else identity.by_token(hello.token, self._peer)
+        self._doors.check_open()
+        self._doors.enter(who)
+        self._who = who
+        session = Session(self._doors, who, hello, address=self._address, out=self._out, end=self.end)
+        session.begin(hello.seen, hello.log)
+        session.answered = self._pace
+        self._out.flushed = session.sent
+        self._session = session
+        self._ws.max_message_size = self._doors.config.limits.frame_bytes
+        self._arm(self._doors.config.sessions.ping_seconds, self._keep_alive)
+        return messages[1:]
+
+    # -- pace ----------------------------------------------------------------------------------------------------------
+
+    def _pace(self) -> None:
+        """Read on, or not: by what is unanswered; close if the answers are not taken."""
+        session = self._session
+        if session is None or self._closed:
+            return
+        if self._out.answer_bytes > self._doors.config.limits.outgoing_bytes:
+            self._too_slow()
+        elif self._draining and not session.publishing:
+            self._doors.metrics.by["sessions_closed"]["draining"] += 1
+            self.end("draining")
+        elif session.busy != self._reading_paused:
+            self._reading_paused = session.busy
+            if self._reading_paused:
+                self._transport.pause_reading()
+            elif not self._draining:
+                self._transport.resume_reading()
+
+    def drain(self) -> None:
+        """Read no more, answer what was published, then say that it is over."""
+        self._draining = True
+        if self._session is None:
+            self.end("draining")
+            return
+        self._transport.pause_reading()
+        self._pace()
+
+    def recheck(self) -> None:
+        """The tokens were read again; before HELLO there is nobody to be asked about."""
+        if self._session is not None and not self._closed:
+            self._session.recheck()
+
+    def cut(self) -> None:
+        """No more patience."""
+        self._finish("draining")
+        self._transport.abort()
+
+    def _no_hello(self) -> None:
+        self._doors.metrics.by["connections_refused"]["silent"] += 1
+        self._out.put([_encode(m.Closing("no HELLO came in time"))])
+        self.end("no HELLO came in time", 1008)
+
+    def _too_slow(self) -> None:
+        self._doors.metrics.slow_consumers += 1
+        _log.warning(
+            "a consumer was too slow", extra={"user": self._who.user if self._who else "", "address": self._address}
+        )
+        self.end("too slow")
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def end(self, reason: str, code: int | None = None) -> None:
+        """Say CLOSING and close; whoever does not read that is cut off a moment later."""
+        if self._closed:
+            return
+        self._out.drop(answers=reason == "too slow")
+        if self._session is not None:
+            self._out.put([_encode(m.Closing(reason))])
+        self._close(code or _CODES.get(reason, 1000), reason)
+
+    def _given_back(self, reason: str) -> None:
+        if self._session is not None:
+            self._doors.engine.lost(self._session, reason)
+            self._session.abandon()
+        if self._who is not None:
+            self._doors.leave(self._who)

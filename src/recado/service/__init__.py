@@ -1,1 +1,0 @@
-"""The event service: sessions, mailboxes and a durable log behind HTTP, WebSocket, webhooks and SIP/RUDP."""

@@ -1,1 +1,0 @@
-"""The service over HTTP: publish, subscriptions, sessions, mailboxes, replay and operations."""

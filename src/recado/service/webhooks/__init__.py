@@ -1,1 +1,0 @@
-"""The service as a caller: notifications by POST to the URL that a subscription names."""
