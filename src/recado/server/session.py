@@ -1,9 +1,9 @@
 """The session of a device after it was let in: its messages in, the engine's answers and notifications out.
 
 This is the consumer that the engine sees, over a WebSocket or, as ``recado.server.sip_consumer``, over RUDP.
-Publications of one frame go to the engine together and are answered when they are on stable storage; SUBSCRIBEs run side by side, and other
-requests in their turn. Whatever is not yet answered is counted, and a connection with too much of it is not read until
-there is less.
+Publications of one frame go to the engine together and are answered when they are on stable storage; SUBSCRIBEs run
+side by side, and other requests in their turn. Whatever is not yet answered is counted, and a connection with too
+much of it is not read until there is less.
 """
 
 from __future__ import annotations
