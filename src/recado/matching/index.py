@@ -236,22 +236,31 @@ class Index:
         row = self._rows.of_strings(event)
         if row is None and tuple in map(type, event.attributes.values()):
             views = expansions(event, self.dictionary.names)
-            found = np.unique(np.concatenate([self._decided(view, *self.run_view(view)) for view in views]))
+            found = np.unique(np.concatenate([self.match_view(view) for view in views]))
         else:
-            found, uncertain = self._run(self._rows.of_view(only_view(event)) if row is None else row)
+            found, uncertain = self._run(self.encode(only_view(event)) if row is None else row)
             if len(uncertain):
                 found = self._decided(only_view(event), found, uncertain)
         self.count(1, len(found))
         return found
+
+    def match_view(self, view: Mapping[str, Value]) -> Array:
+        """The numbers of the entries that match a single-valued view, in no order; the event is not counted."""
+        found, uncertain = self.run_view(view)
+        return self._decided(view, found, uncertain) if len(uncertain) else found
 
     def _decided(self, view: Mapping[str, Value], found: Array, uncertain: Array) -> Array:
         """The entries that were found, and those that the evaluator adds to them."""
         sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
         return np.concatenate((found, np.array(sure, np.int32)))
 
+    def encode(self, view: Mapping[str, Value]) -> Row:
+        """A single-valued view as the kernel reads it."""
+        return self._rows.of_view(view)
+
     def run_view(self, view: Mapping[str, Value]) -> tuple[Array, Array]:
         """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide."""
-        found, uncertain = self._run(self._rows.of_view(view))
+        found, uncertain = self._run(self.encode(view))
         return found.copy(), uncertain.copy()
 
     def _run(self, row: Row) -> tuple[Array, Array]:
@@ -264,7 +273,9 @@ class Index:
             self._fitted = store.assignments
         store.events += 1
         blank.stamp += 1
-        counts = match_event(store.handle, blank.handle, row.numbers, row.size, row.texts, row.data, blank.stamp)
+        counts = match_event(
+            store.handle, blank.handle, row.numbers, row.size, row.room, row.texts, row.data, blank.stamp
+        )
         return blank.found[: counts & 0xFFFFFFFF], blank.uncertain[: counts >> 32] if counts >> 32 else _NO_ENTRIES
 
     def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:

@@ -1,8 +1,9 @@
 """One event as the kernel for single events reads it.
 
-Its numbers lie in one flat array: first the attributes that some filter names, then the codes of their values
-(``recado.matching.dictionary``), then two bounds for each value that has an order, in the order of the codes: the
-floats at or below and at or above it. Beside them are the strings that filters look into.
+Its numbers lie in one flat array with ``room`` for so many attributes: first those attributes of the event that some
+filter names, from ``room`` on the codes of their values (``recado.matching.dictionary``), from ``2 * room`` on two
+bounds for each value that has an order, in the order of the codes: the floats at or below and at or above it. Beside
+them are the strings that filters look into.
 
 Most events have the attribute names of the one before, and many have nothing but strings that are only compared. For
 those a *form* is kept by their names. It knows where each value goes, so all of them are looked up in one call.
@@ -36,13 +37,21 @@ _NO_DATA: Array = np.zeros(0, np.uint8)
 
 
 class Row:
-    """An encoded event: its numbers, how many attributes it has, (attribute, start, length, start, length), bytes."""
+    """An encoded event of ``size`` attributes.
 
-    __slots__ = ("data", "numbers", "size", "texts")
+    ``texts`` are rows of an attribute, start and length of its string in ``data``, and of its casefolded string.
+    """
 
-    def __init__(self, numbers: Array, size: int) -> None:
-        self.numbers, self.size = numbers, size
+    __slots__ = ("data", "numbers", "room", "size", "texts")
+
+    def __init__(self, numbers: Array, size: int, room: int) -> None:
+        self.numbers, self.size, self.room = numbers, size, room
         self.texts, self.data = _NO_TEXTS, _NO_DATA
+
+    def put_texts(self, texts: list[int], data: bytearray) -> None:
+        """The strings that filters look into, given as one flat list and their bytes."""
+        self.texts = np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS
+        self.data = np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA
 
 
 class Form:
@@ -54,7 +63,7 @@ class Form:
         numbers, codes = dictionary.names, dictionary.codes
         names = [name for name in attributes if name in numbers]
         order = [numbers[name] for name in (*names, *envelope)]
-        self.row = Row(np.array(order + [ABSENT] * len(order), np.float64), len(order))
+        self.row = Row(np.array(order + [ABSENT] * len(order), np.float64), len(order), len(order))
         self.known = None if len(names) == len(attributes) else [name in numbers for name in attributes]
         self.tables = [codes[number] for number in order[: len(names)]]
         self.envelope: list[tuple[str, Codes]] = [(name, codes[numbers[name]]) for name in envelope]
@@ -67,7 +76,7 @@ class RowEncoder:
 
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
-        self._row = Row(np.zeros(256), 0)
+        self._row = Row(np.zeros(256), 0, 0)
         self._buffer = self._row.numbers.data
         self._packs: dict[int, Callable[..., None]] = {}
         self._forms: dict[tuple[str, ...], Form | bool] = {}  # False: seen once; True: there can be none
@@ -140,9 +149,8 @@ class RowEncoder:
                     bounds += (down, up)
         self._write(attributes, codes, bounds)
         row = self._row
-        row.size = len(attributes)
-        row.texts = np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS
-        row.data = np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA
+        row.size = row.room = len(attributes)
+        row.put_texts(texts, data)
         return row
 
     def _write(self, attributes: list[int], codes: list[int], bounds: list[float]) -> None:

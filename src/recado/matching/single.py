@@ -126,8 +126,8 @@ def visit_texts(attribute, folded, start, length, store, blank, data, stamp):
 
 
 @lean_jit
-def match_event(store_handle, blank_handle, event, size, event_texts, data, stamp):
-    """Match one event of ``size`` attributes: their numbers, their codes and bounds lie in ``event``, then its texts.
+def match_event(store_handle, blank_handle, event, size, room, event_texts, data, stamp):
+    """Match one event of ``size`` attributes, which lies in ``event`` as ``recado.matching.rows`` says.
 
     ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; ``stamps`` of entries and ``marks`` of lists
     tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``. Returns how
@@ -136,9 +136,9 @@ def match_event(store_handle, blank_handle, event, size, event_texts, data, stam
     store, blank = open_store(store_handle), open_blank(blank_handle)
     codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
     counts[FOUND] = counts[UNCERTAIN] = 0
-    bounds = 2 * size
+    bounds = 2 * room
     for i in range(size):
-        attribute, code = np.int64(event[i]), np.int64(event[size + i])
+        attribute, code = np.int64(event[i]), np.int64(event[room + i])
         codes[attribute] = code
         if code >= 0 and ((code & 3) == 1 or (code & 3) == 3):
             column = (code & 3) - 1
@@ -150,7 +150,7 @@ def match_event(store_handle, blank_handle, event, size, event_texts, data, stam
             texts[event_texts[i, 0], column] = event_texts[i, column + 1]
     scan(ALWAYS, store, blank, data, stamp)
     for i in range(size):
-        attribute, code = np.int64(event[i]), np.int64(event[size + i])
+        attribute, code = np.int64(event[i]), np.int64(event[room + i])
         if code == ABSENT:
             continue
         store.attributes[attribute, PRESENT] += 1
