@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime
 
 import pytest
+
 from recado.filters.expression import parse
 from recado.matching.index import Index
 from recado.matching.naive import NaiveMatcher

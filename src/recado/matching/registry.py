@@ -303,7 +303,7 @@ def write_ids(entries, members, blocks, offsets, pool, out):
             out[top + length] = 0
             top += length + 1
         count += size
-    return count << 32 | top
+    return np.int64(count) << 32 | top
 
 
 class Registry:
