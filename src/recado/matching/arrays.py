@@ -63,6 +63,7 @@ class ArrayField:
         address = addressof(c_char.from_buffer(buffer)) if array.size else 0  # faster than ``array.ctypes.data``
         instance.__dict__[self.name] = array
         instance.handle[self.place] = address, array.shape[0], array.shape[-1]
+        instance.assignments += 1
 
 
 def fields_of(owner: type) -> list[ArrayField]:
@@ -71,7 +72,10 @@ def fields_of(owner: type) -> list[ArrayField]:
 
 
 class Arrays:
-    """An object whose fields are the arrays of kernels; ``handle`` tells them where these are."""
+    """An object whose fields are the arrays of kernels; ``handle`` tells them where these are.
+
+    ``assignments`` grows with each assignment: as long as it is the same, so are all arrays and their sizes.
+    """
 
     field_count = 0
 
@@ -80,6 +84,7 @@ class Arrays:
 
     def __init__(self) -> None:
         self.handle: Array = np.zeros((self.field_count, COLUMNS), np.int64)
+        self.assignments = 0
         if PLAIN:
             _PLAIN[id(self.handle)] = self
 

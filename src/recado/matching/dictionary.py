@@ -31,14 +31,26 @@ def key_of(value: Value) -> Hashable:
     return _BOOLS[value] if type(value) is bool else value
 
 
+class Codes(dict[Hashable, int]):
+    """The codes of an attribute's constants. Asked with ``[]`` it knows all strings, whether or not a filter does."""
+
+    __slots__ = ()
+
+    def __missing__(self, value: Hashable) -> int:
+        if type(value) is not str:
+            raise KeyError(value)
+        return int(Kind.STRING)
+
+
 class Dictionary:
     """Grows with the filters; an attribute's ``version`` changes whenever one of its codes is given or taken back."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
-        self.codes: list[dict[Hashable, int]] = []
+        self.codes: list[Codes] = []
         self.wants_text: list[bool] = []
         self.wants_folded: list[bool] = []
+        self.has_others: list[bool] = []  # does the attribute have, or had it, constants that are no strings?
         self.versions: list[int] = []
         self._keys: list[Hashable] = [None]  # by constant
         self._free: list[int] = []
@@ -47,6 +59,7 @@ class Dictionary:
         self.changed: set[int] = set()  # attributes that got new constants since somebody looked
         self.changes = 0  # how often a code was given or taken back
         self.text_changes = 0  # how often an attribute began to need its text
+        self.layout_changes = 0  # how often that happened, a name came, or a first constant that is no string
 
     @property
     def constants(self) -> int:
@@ -61,17 +74,25 @@ class Dictionary:
             if number >= MAX_ATTRIBUTES:
                 raise LimitError(f"the index has {number:,} attribute names; it holds no more")
             self.names[name] = number
-            self.codes.append({})
+            self.codes.append(Codes())
             self.wants_text.append(False)
             self.wants_folded.append(False)
+            self.has_others.append(False)
             self.versions.append(0)
+            self.layout_changes += 1
         return number
 
     def needs_text(self, attribute: int, fold: bool) -> None:
         """Some filter looks into the text of this attribute."""
         wanted = self.wants_folded if fold else self.wants_text
-        self.text_changes += not wanted[attribute]
-        wanted[attribute] = True
+        if not wanted[attribute]:
+            wanted[attribute] = True
+            self.text_changes += 1
+            self.layout_changes += 1
+
+    def only_compares(self, attribute: int) -> bool:
+        """Is all that filters do with this attribute to compare it with strings, or to ask whether it is there?"""
+        return not (self.has_others[attribute] or self.wants_text[attribute] or self.wants_folded[attribute])
 
     def hold(self, attribute: int, value: Value) -> int:
         """The code of a constant, held for the caller until ``release``."""
@@ -101,6 +122,9 @@ class Dictionary:
         self.references[constant] = 0
         code = constant << 2 | kind
         self.codes[attribute][key] = code
+        if kind is not Kind.STRING and not self.has_others[attribute]:
+            self.has_others[attribute] = True
+            self.layout_changes += 1
         self.changed.add(attribute)
         self.versions[attribute] += 1
         self.changes += 1
@@ -146,13 +170,17 @@ class Dictionary:
         self.names = {name: number for number, name in enumerate(names)}
         self.wants_text, self.wants_folded = wants_text, wants_folded
         self.versions = [0] * len(names)
-        self.codes = [{} for _ in names]
+        self.codes = [Codes() for _ in names]
+        self.has_others = [False] * len(names)
+        self.layout_changes += 1
         self._keys = [None if value is None else key_of(value) for value in constants]
         self._free = free
         self.attribute_of, self.references = attribute_of, references
         for constant, (attribute, value) in enumerate(zip(attribute_of, constants, strict=True)):
             if value is not None:
-                self.codes[attribute][key_of(value)] = constant << 2 | kind_of(value)
+                kind = kind_of(value)
+                self.codes[attribute][key_of(value)] = constant << 2 | kind
+                self.has_others[attribute] |= kind is not Kind.STRING
 
     def nbytes(self) -> int:
         """About what the tables weigh, constants and names included."""

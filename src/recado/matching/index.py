@@ -11,10 +11,9 @@ Subscriptions come and go at any time; a lock makes every call whole, so threads
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -27,15 +26,15 @@ from recado.filters.evaluate import evaluate
 from recado.filters.remembered import Remembered
 from recado.matching.columns import distinct, match_columns
 from recado.matching.dictionary import Dictionary
-from recado.matching.encode import Columns, Encoder, encode_scalar
+from recado.matching.encode import Columns, Encoder
 from recado.matching.json_texts import Texts
 from recado.matching.layout import Blank, Space
 from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
+from recado.matching.rows import Row, RowEncoder
 from recado.matching.scanner import Scanned, Scanner
-from recado.matching.single import match_event
+from recado.matching.single import CANDIDATES, match_event
 from recado.matching.store import Store
-from recado.matching.unaligned import PADDING
 from recado.model.event import Event, expansions, only_view
 from recado.model.filter import Filter
 from recado.model.limits import Limits
@@ -51,8 +50,6 @@ Given = tuple[tuple[str, Filter], Program, tuple[int, int]]
 Known = Remembered[tuple[int, str], tuple[Filter, tuple[int, int], int]]
 """By identity and event type: the filter, which lives so long, the digest of its program, and how many entries had gone
 by then. A digest names a filter only as long as none goes: after that its constants may have other values."""
-_NO_TEXTS: Array = np.zeros((0, 5), np.int64)
-_NO_DATA: Array = np.zeros(0, np.uint8)
 _NO_ENTRIES: Array = np.zeros(0, np.int32)
 
 
@@ -70,14 +67,14 @@ class Index:
         self.encoder = Encoder(self.dictionary)
         self._compiler = Compiler(self.dictionary)
         self._scanner: Scanner | None = None
-        self._rows: Array = np.zeros((64, 4))
-        self._packs: dict[int, Callable[..., None]] = {}
+        self._rows = RowEncoder(self.dictionary)
         self._gone = 0  # entries, ever
-        self._candidates = 0
+        self._batch_candidates = 0
         self._matches = 0
         self._events = 0
         self._review_at = 1024
         self._blank = Blank()
+        self._fitted = 0  # the blank's sizes are right for the arrays that the store had by then
         self._space = Space()
 
     def __len__(self) -> int:
@@ -221,81 +218,65 @@ class Index:
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""
         with self.lock:
-            ids = self.registry.ids_of(self.match_entries(event))
+            ids = self.registry.ids_of(self._found(event))
             ids.sort()
             return ids
 
     def match_slots(self, event: Event) -> Array:
         """The slots of the matching subscriptions, in no order; ``id_of`` names them."""
         with self.lock:
-            return self.registry.slots(self.match_entries(event))
+            return self.registry.slots(self._found(event))
 
     def match_entries(self, event: Event) -> Array:
         """The numbers of the matching entries, in no order."""
-        if tuple in map(type, event.attributes.values()):
-            views = list(expansions(event, self.dictionary.names))
-            found = np.unique(np.concatenate([self._match_view(view) for view in views]))
+        return self._found(event).copy()
+
+    def _found(self, event: Event) -> Array:
+        """The matching entries, in an array that the next event may use again."""
+        row = self._rows.of_strings(event)
+        if row is None and tuple in map(type, event.attributes.values()):
+            views = expansions(event, self.dictionary.names)
+            found = np.unique(np.concatenate([self.match_view(view) for view in views]))
         else:
-            found = self._match_view(only_view(event))
+            found, uncertain = self._run(self.encode(only_view(event)) if row is None else row)
+            if len(uncertain):
+                found = self._decided(only_view(event), found, uncertain)
         self.count(1, len(found))
         return found
 
-    def _match_view(self, view: Mapping[str, Value]) -> Array:
+    def match_view(self, view: Mapping[str, Value]) -> Array:
+        """The numbers of the entries that match a single-valued view, in no order; the event is not counted."""
         found, uncertain = self.run_view(view)
-        if len(uncertain):
-            sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
-            found = np.concatenate((found, np.array(sure, np.int32)))
-        return found
+        return self._decided(view, found, uncertain) if len(uncertain) else found
+
+    def _decided(self, view: Mapping[str, Value], found: Array, uncertain: Array) -> Array:
+        """The entries that were found, and those that the evaluator adds to them."""
+        sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
+        return np.concatenate((found, np.array(sure, np.int32)))
+
+    def encode(self, view: Mapping[str, Value]) -> Row:
+        """A single-valued view as the kernel reads it."""
+        return self._rows.of_view(view)
 
     def run_view(self, view: Mapping[str, Value]) -> tuple[Array, Array]:
         """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide."""
-        rows, texts, data = self.encode(view)
+        found, uncertain = self._run(self.encode(view))
+        return found.copy(), uncertain.copy()
+
+    def _run(self, row: Row) -> tuple[Array, Array]:
+        """Run the kernel on a row: the same, in arrays that the next event uses again."""
         store, blank = self.store, self._blank
         if store.pending:
             store.link_all()
-        blank.fit(len(store.attributes), store.capacity, len(store.lists), store.places)
+        if self._fitted != store.assignments:
+            blank.fit(len(store.attributes), len(store.starts), len(store.lists), store.places)
+            self._fitted = store.assignments
         store.events += 1
         blank.stamp += 1
-        match_event(store.handle, blank.handle, rows, texts, data, blank.stamp)
-        matched, uncertain, candidates = blank.counts.tolist()
-        self._candidates += candidates
-        return blank.found[:matched].copy(), blank.uncertain[:uncertain].copy() if uncertain else _NO_ENTRIES
-
-    def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
-        """A single-valued view as the kernel reads it: rows (attribute, code, down, up), texts, bytes."""
-        names, codes = self.dictionary.names, self.dictionary.codes
-        wants_text, wants_folded = self.dictionary.wants_text, self.dictionary.wants_folded
-        rows: list[float] = []
-        texts: list[int] = []
-        data = bytearray()
-        for name, value in view.items():
-            attribute = names.get(name)
-            if attribute is None:
-                continue
-            if type(value) is str:
-                rows += (attribute, codes[attribute].get(value, 0), 0.0, 0.0)
-                if wants_text[attribute] or wants_folded[attribute]:
-                    texts.append(attribute)
-                    texts += _append(data, value, wants_text[attribute])
-                    texts += _append(data, value.casefold(), wants_folded[attribute])
-            else:
-                rows += (attribute, *encode_scalar(codes[attribute], value))
-        return (
-            self._rows_of(rows),
-            np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS,
-            np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA,
+        counts = match_event(
+            store.handle, blank.handle, row.numbers, row.size, row.room, row.texts, row.data, blank.stamp
         )
-
-    def _rows_of(self, values: list[float]) -> Array:
-        """The values as rows of four, in an array that the next call uses again: a new one takes twice as long."""
-        count = len(values)
-        if count > self._rows.size:
-            self._rows = np.zeros((count // 2, 4))
-        pack = self._packs.get(count)
-        if pack is None:
-            pack = self._packs[count] = struct.Struct(f"{count}d").pack_into
-        pack(self._rows.data, 0, *values)
-        return self._rows[: count >> 2]
+        return blank.found[: counts & 0xFFFFFFFF], blank.uncertain[: counts >> 32] if counts >> 32 else _NO_ENTRIES
 
     def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:
         """JSON texts as columns, as far as the kernel reads them (``recado.matching.scanner``)."""
@@ -321,7 +302,7 @@ class Index:
             space.counts[0] = 0
             store.events += batch.size  # each time, as the kernel counts values each time
             count = match_columns(store.handle, batch.handle, space.handle, batch.size, batch.is_exact)
-        self._candidates += int(space.counts[0])
+        self._batch_candidates += int(space.counts[0])
         return space.found_events[:count], space.found[:count]
 
     def distinct(self, events: Array, entries: Array, size: int) -> tuple[Array, Array]:
@@ -339,12 +320,17 @@ class Index:
         if self._events >= self._review_at:
             self._review()
 
+    @property
+    def candidates(self) -> int:
+        """How many entries were verified so far; the kernel for single events counts its own."""
+        return self._batch_candidates + int(self._blank.counts[CANDIDATES])
+
     def _review(self) -> None:
         """Choose access paths anew if events came to verify many entries in vain: their values are known better now.
 
         Reviews are rare, each after sixteen times as many events as the last, so they cost next to nothing.
         """
-        events, candidates, matches = self._events, self._candidates, self._matches
+        events, candidates, matches = self._events, self.candidates, self._matches
         self._review_at = 16 * events
         if candidates > 8 * matches + 64 * events:
             self.store.optimize()
@@ -383,7 +369,7 @@ class Index:
             "entries": self.store.entries,
             "bytes": self.store.nbytes() + self.registry.nbytes() + self.dictionary.nbytes(),
             "events": self._events,
-            "candidates": self._candidates,
+            "candidates": self.candidates,
             "matches": self._matches,
         }
 
@@ -391,11 +377,3 @@ class Index:
 def _checked(subscription: Subscription) -> Filter:
     check_id(subscription.id)
     return check_filter(subscription.whole_filter())
-
-
-def _append(data: bytearray, text: str, wanted: bool) -> tuple[int, int]:
-    if not wanted:
-        return -1, 0
-    start = len(data)
-    data += text.encode(errors="surrogatepass")
-    return start, len(data) - start

@@ -281,9 +281,10 @@ def unpack_ids(offsets, pool, slots, ends, data):
 
 @jit
 def write_ids(entries, members, blocks, offsets, pool, out):
-    """The ids of all subscriptions of ``entries``, each followed by a zero byte: (how many, bytes).
+    """The ids of all subscriptions of ``entries``, each followed by a zero byte.
 
-    That may be more bytes than there was room for.
+    Returns the bytes that they take, and in the upper 32 bits how many they are; -1 if there is too little room. They
+    are copied in words, so PADDING more bytes have to be there.
     """
     count, top = 0, 0
     for entry in entries:
@@ -291,13 +292,18 @@ def write_ids(entries, members, blocks, offsets, pool, out):
         for k in range(size):
             slot = at if size == 1 else blocks[at + k]
             start, length = _id_at(pool, offsets[slot])
-            if top + length < out.shape[0]:
+            if top + length + PADDING > out.shape[0]:
+                return -1
+            if start + length + PADDING <= pool.shape[0]:
+                for i in range(0, length, 8):
+                    put_word(out, top + i, word_at(pool, start + i))
+            else:
                 for i in range(length):
                     out[top + i] = pool[start + i]
-                out[top + length] = 0
+            out[top + length] = 0
             top += length + 1
         count += size
-    return count, top
+    return np.int64(count) << 32 | top
 
 
 class Registry:
@@ -320,7 +326,8 @@ class Registry:
         self._garbage = 0
         self._entries = 0
         self._blocks_top = 0
-        self._text: Array = np.zeros(4_096, np.uint8)
+        self._text = bytearray(4_096)
+        self._text_array: Array = np.frombuffer(self._text, np.uint8)
         self._free_slots: list[int] = []
         self._free_blocks: dict[int, list[int]] = {}
 
@@ -414,11 +421,12 @@ class Registry:
         """The ids of all subscriptions of some entries; the quickest way for few."""
         if not len(entries):
             return []
-        count, size = write_ids(entries, self.members, self.blocks, self.offsets, self.pool, self._text)
-        if size > len(self._text):
-            return self.id_array(self.slots(entries)).to_pylist()  # type: ignore[no-any-return]
-        ids = self._text[: size - 1].tobytes().decode().split("\0")
-        return ids if len(ids) == count else self.id_array(self.slots(entries)).to_pylist()  # one has a zero inside
+        written = write_ids(entries, self.members, self.blocks, self.offsets, self.pool, self._text_array)
+        if written >= 0:
+            ids = self._text[: (written & 0xFFFFFFFF) - 1].decode().split("\0")
+            if len(ids) == written >> 32:  # else one has a zero inside
+                return ids
+        return self.id_array(self.slots(entries)).to_pylist()  # type: ignore[no-any-return]
 
     # -- keys and members
 

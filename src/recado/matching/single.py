@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
+from recado.matching.dictionary import ABSENT
 from recado.matching.instructions import JUMPS
 from recado.matching.jit import lean, lean_jit
 from recado.matching.kernel import verify, verify_called
@@ -125,29 +126,33 @@ def visit_texts(attribute, folded, start, length, store, blank, data, stamp):
 
 
 @lean_jit
-def match_event(store_handle, blank_handle, event, event_texts, data, stamp):
-    """Match one event, given as rows (attribute, code, down, up) and its texts.
+def match_event(store_handle, blank_handle, event, size, room, event_texts, data, stamp):
+    """Match one event of ``size`` attributes, which lies in ``event`` as ``recado.matching.rows`` says.
 
     ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; ``stamps`` of entries and ``marks`` of lists
-    tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``.
+    tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``. Returns how
+    many were found, and in the upper 32 bits how many are uncertain; the candidates of all events add up.
     """
     store, blank = open_store(store_handle), open_blank(blank_handle)
     codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
-    counts[FOUND] = counts[UNCERTAIN] = counts[CANDIDATES] = 0
-    size = event.shape[0]
+    counts[FOUND] = counts[UNCERTAIN] = 0
+    bounds = 2 * room
     for i in range(size):
-        attribute, code = np.int64(event[i, 0]), np.int64(event[i, 1])
+        attribute, code = np.int64(event[i]), np.int64(event[room + i])
         codes[attribute] = code
         if code >= 0 and ((code & 3) == 1 or (code & 3) == 3):
             column = (code & 3) - 1
-            numbers[attribute, column] = event[i, 2]
-            numbers[attribute, column + 1] = event[i, 3]
+            numbers[attribute, column] = event[bounds]
+            numbers[attribute, column + 1] = event[bounds + 1]
+            bounds += 2
     for i in range(event_texts.shape[0]):
         for column in range(4):
             texts[event_texts[i, 0], column] = event_texts[i, column + 1]
     scan(ALWAYS, store, blank, data, stamp)
     for i in range(size):
-        attribute, code = np.int64(event[i, 0]), np.int64(event[i, 1])
+        attribute, code = np.int64(event[i]), np.int64(event[room + i])
+        if code == ABSENT:
+            continue
         store.attributes[attribute, PRESENT] += 1
         visit(store.attributes[attribute, PRESENCE], store, blank, data, stamp)
         if code > 3:
@@ -159,8 +164,9 @@ def match_event(store_handle, blank_handle, event, event_texts, data, stamp):
             if start >= 0:
                 visit_texts(event_texts[i, 0], folded * 3, start, length, store, blank, data, stamp)
     for i in range(size):
-        attribute = np.int64(event[i, 0])
+        attribute = np.int64(event[i])
         codes[attribute] = -1
         for column in range(4):
             numbers[attribute, column] = np.nan
             texts[attribute, column] = -1
+    return counts[FOUND] | counts[UNCERTAIN] << 32

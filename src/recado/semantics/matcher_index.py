@@ -22,7 +22,7 @@ from recado.matching.dictionary import ABSENT, NAN, key_of
 from recado.matching.encode import Columns
 from recado.matching.index import Index
 from recado.matching.instructions import bracket
-from recado.matching.unaligned import PADDING
+from recado.matching.rows import Row
 from recado.matching.undecided import Evaluation, Sifted, Sifting, sift_columns, sift_views
 from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.subscription import Subscription
@@ -38,9 +38,6 @@ FEW = 64
 SPARE = 16
 """Rows for similar texts, at first."""
 REMEMBERED_ENTRIES = 65_536
-_NO_BOUNDS = 0.0, 0.0
-_NO_TEXTS: Array = np.zeros((0, 5), np.int64)
-_NO_DATA: Array = np.zeros(0, np.uint8)
 _STRINGS = frozenset({str})
 _NOTHING: Cell = (None, ABSENT, np.nan, np.nan)
 
@@ -61,14 +58,13 @@ class _Column(NamedTuple):
 class _Layout(NamedTuple):
     """``plain`` are the attributes, if strings in all of them show nothing but that they are there.
 
-    ``rows`` are what the kernel reads if they are: first those of the ``top`` numbers, then room for similar texts. An
-    event is matched under the index's lock, so one array serves all.
+    ``row`` is what the kernel reads if they are: first the ``top`` numbers, then room for similar texts. An event is
+    matched under the index's lock, so one array serves all.
     """
 
     columns: list[_Column]
     top: int
-    rows: Array
-    which: Array
+    row: Row
     plain: list[str]
 
 
@@ -101,7 +97,7 @@ class AliasIndex(Index):
     def match_views(self, views: Sequence[Shown]) -> list[str]:
         """The ids of the subscriptions that match one of the views of an event."""
         with self.lock:
-            found = [self._match_view(view) for view in views]
+            found = [self.match_view(view) for view in views]
             entries = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
             self.count(1, len(entries))
             if len(entries) > FEW:
@@ -124,53 +120,49 @@ class AliasIndex(Index):
             self._ids[entry] = ids
         return ids
 
-    def encode(self, view: Mapping[str, Value]) -> tuple[Array, Array, Array]:
+    def encode(self, view: Mapping[str, Value]) -> Row:
         assert isinstance(view, Shown)
         layout, values = self._layout(view.plan), view.values_of
         similar = [number for one in view.texts for number in one.numbers]
         top = layout.top
         end = top + len(similar)
-        if end > len(layout.rows):
+        if end > layout.row.room:
             layout = self._widened(view.plan, layout, end)
-        rows = layout.rows[:end]
+        row = layout.row
+        row.size = end
         if similar:
-            rows[top:, 0] = similar
+            row.numbers[top:end] = similar
         if layout.plain and _STRINGS.issuperset(map(type, map(values.__getitem__, layout.plain))):
-            return rows, _NO_TEXTS, _NO_DATA
-        rows = rows.copy()
-        return rows, *self._put_cells(layout, values, rows[:top])
+            return row
+        return self._put_cells(layout, values, Row(row.numbers.copy(), end, row.room))
 
     def _widened(self, plan: Plan, layout: _Layout, least: int) -> _Layout:
-        wider = layout._replace(rows=_blank_rows(layout.rows[: layout.top, 0], 2 * least))
+        wider = layout._replace(row=_blank_row(layout.row.numbers[: layout.top], 2 * least))
         plan.layout = self._changes, wider
         return wider
 
-    def _put_cells(self, layout: _Layout, values: Mapping[str, Value], rows: Array) -> tuple[Array, Array]:
-        """Codes and bounds into the rows; the texts and their bytes."""
+    def _put_cells(self, layout: _Layout, values: Mapping[str, Value], row: Row) -> Row:
+        """Codes, bounds and texts into the row."""
         codes: list[int] = []
-        bounds: list[tuple[float, float]] = []
+        bounds: list[float] = []
         texts: list[int] = []
-        ordered = False
         data = bytearray()
         for name, _, dictionaries, with_text, plain in layout.columns:
             value = values[name]
             if plain and type(value) is str:
                 codes += plain
-                bounds.append(_NO_BOUNDS)
                 continue
             key, other, down, up = cell_of(value)
-            bounds.append((down, up))
             codes += [known.get(key, other) for known in dictionaries]
-            if type(value) is not str:
-                ordered = True
-            elif with_text:
+            if other & 1:  # a number or an instant
+                bounds += (down, up) * len(dictionaries)
+            elif with_text and type(value) is str:
                 texts += _append_text(data, value, with_text)
-        rows[:, 1] = codes
-        if ordered:
-            rows[:, 2:] = np.array(bounds)[layout.which]
-        if not texts:
-            return _NO_TEXTS, _NO_DATA
-        return np.array(texts, np.int64).reshape(-1, 5), np.frombuffer(data + bytes(PADDING), np.uint8)
+        row.numbers[row.room : row.room + layout.top] = codes
+        if bounds:
+            row.numbers[2 * row.room : 2 * row.room + len(bounds)] = bounds
+        row.put_texts(texts, data)
+        return row
 
     def similar(self, aliases: list[str]) -> Similar:
         numbers = self.dictionary.names
@@ -189,11 +181,10 @@ class AliasIndex(Index):
             if number is not None:
                 numbers.setdefault(name, []).append(number)
         columns = [self._column(name, tuple(some)) for name, some in numbers.items()]
-        sizes = [len(column.numbers) for column in columns]
         every = [number for column in columns for number in column.numbers]
         plain = [column.name for column in columns] if all(column.plain for column in columns) else []
-        rows = _blank_rows(np.array(every, np.float64), len(every) + SPARE)
-        return _Layout(columns, len(every), rows, np.repeat(np.arange(len(columns)), sizes), plain)
+        row = _blank_row(np.array(every, np.float64), len(every) + SPARE)
+        return _Layout(columns, len(every), row, plain)
 
     def _column(self, name: str, numbers: tuple[int, ...]) -> _Column:
         held = self.dictionary
@@ -300,12 +291,12 @@ def _evaluation(views: Sequence[Shown]) -> Evaluation:
     return lambda filter, work: deciding(filter, views, work)
 
 
-def _blank_rows(numbers: Array, size: int) -> Array:
-    """Rows with no code for these numbers, then rows that say true."""
-    rows = np.zeros((size, 4))
-    rows[: len(numbers), 0] = numbers
-    rows[len(numbers) :, 1] = Kind.BOOL
-    return rows
+def _blank_row(numbers: Array, room: int) -> Row:
+    """No code and no bounds for these numbers, then room for numbers that are true."""
+    row = Row(np.zeros(4 * room), len(numbers), room)
+    row.numbers[: len(numbers)] = numbers
+    row.numbers[room + len(numbers) : 2 * room] = Kind.BOOL
+    return row
 
 
 def _alike(layouts: Sequence[tuple[_Layout, list[int]]]) -> dict[tuple[str | None, ...], list[int]]:

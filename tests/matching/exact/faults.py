@@ -397,10 +397,11 @@ simple("what the kernel cannot decide fails", "filters.evaluate:evaluate", lambd
 def _(planter: Planter) -> None:
     from recado.matching.layout import open_blank
 
-    def match_event(real, store, blank, event, *rest):
-        real(store, blank, event, *rest)
-        if len(event) > 2:
-            open_blank(blank).codes[int(event[-1, 0])] = int(event[-1, 1])
+    def match_event(real, store, blank, event, size, room, *rest):
+        counts = real(store, blank, event, size, room, *rest)
+        if size > 2:
+            open_blank(blank).codes[int(event[size - 1])] = int(event[room + size - 1])
+        return counts
 
     planter.function("matching.single:match_event", match_event)
 
