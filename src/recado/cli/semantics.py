@@ -13,7 +13,7 @@ from recado.cli.verb import FAILED, OK, verb
 from recado.errors import RecadoError
 from recado.filters.braces import event_line
 from recado.filters.cost import check_filter
-from recado.filters.expression import format as format_filter
+from recado.filters.expression import format_expression
 from recado.filters.records import read_subscription
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.codec import read_event, write_flat
@@ -460,7 +460,7 @@ def align(
     semantics = knowledge.semantics()
     alignment = semantics.align(constraint_names(asked.filter), attribute_names(happened), settings)
     matched = semantic_match(happened, asked, settings, semantics) is not None
-    filter = format_filter(resolved(rewrite(asked.filter, alignment), happened, settings, semantics))
+    filter = format_expression(resolved(rewrite(asked.filter, alignment), happened, settings, semantics))
     if for_people(json):
         _show_alignment(alignment, filter, matched)
         if settings.rename:

@@ -262,7 +262,7 @@ def _read_value(scanner: Scanner) -> tuple[str, Value]:
     return raw, typed(scanner, raw, start)
 
 
-def format(filter: Filter) -> str:
+def format_braces(filter: Filter) -> str:
     """The filter in braces; a FilterError names what braces cannot express."""
     parts = filter.parts if isinstance(filter, And) and _unequal(filter) is None else (filter,)
     if not parts:

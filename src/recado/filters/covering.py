@@ -14,16 +14,14 @@ the same envelope, and may differ in every other value, since that attribute can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
 from functools import reduce
 from itertools import islice, product
 
 from recado.filters import cesql
 from recado.filters.evaluate import evaluate, holds, names_of, walk
-from recado.filters.literals import Literal, candidates
+from recado.filters.literals import Literal, candidates, needs_string
+from recado.filters.nodes import is_predicate, predicate_kind
 from recado.filters.normal import filter_key, needed_terms, union_filter
-from recado.filters.patterns import like_tokens
 from recado.filters.sets import (
     ABSENT,
     EMPTY,
@@ -40,8 +38,8 @@ from recado.filters.sets import (
 )
 from recado.filters.terms import STEPS, Dimension, Term, TooManyTermsError, conjoin, covered, terms_of
 from recado.model.event import ENVELOPE
-from recado.model.filter import And, Between, Compare, Exists, Filter, In, Or, Similar, Sql, Text
-from recado.model.values import INT_MAX, INT_MIN, Value
+from recado.model.filter import And, Filter, Or, Sql
+from recado.model.values import Value
 
 _SHARED = frozenset((*ENVELOPE, "specversion"))
 """What is never an array: all views of an event have the same."""
@@ -139,8 +137,9 @@ def _has_witness(term: Term) -> bool:
 
 def _string_exists(term: Term, name: str, literals: list[tuple[Literal, bool]]) -> bool:
     values = term.get(name, FULL)
-    if (values.flags or values.numbers or values.times) and not any(wanted for _, wanted in literals):
-        return True  # a literal is false of whatever is no string
+    others = values.flags or values.numbers or values.times
+    if others and all(needs_string(literal) and not wanted for literal, wanted in literals):
+        return True  # such a literal is false of whatever is no string
     return any(
         contains(values, text) and all(holds(literal, text) is wanted for literal, wanted in literals)
         for text in candidates(values, literals)
@@ -244,44 +243,10 @@ def _candidates(filter: Filter, name: str) -> list[Value | None]:
     """Absent, and every value worth a try; values that are equal but of different kinds are kept apart."""
     found: dict[tuple[type, Value], Value] = {}
     for node in walk(filter):
-        if getattr(node, "name", None) == name:
-            for value in _suggestions(node):
+        if is_predicate(node) and node.name == name:
+            for value in predicate_kind(node).examples(node):
                 found.setdefault((type(value), value), value)
     values: list[Value | None] = [*found.values()]
     if not any(isinstance(value, str) for value in values):
         values.append("other")
     return [*values, None]
-
-
-def _suggestions(node: Filter) -> Iterator[Value]:
-    match node:
-        case Compare(_, _, value):
-            yield from _values_around([value])
-        case Between(_, low, high):
-            yield from _values_around([low, high])
-        case In(_, values):
-            yield from _values_around(values[:8])
-        case Text(_, "like", pattern):
-            yield "".join("x" if token == "" else token or "" for token in like_tokens(pattern))
-        case Text(_, _, pattern):
-            yield from (pattern, f"~{pattern}", f"{pattern}~")
-        case Similar(_, text):
-            yield text
-        case Exists():
-            yield 0
-
-
-def _values_around(values: Iterable[Value]) -> Iterator[Value]:
-    """The values themselves, then a little less and a little more."""
-    for value in values:
-        yield value
-        if isinstance(value, bool):
-            yield not value
-        elif isinstance(value, str):
-            yield value + "~"
-            yield value[:-1]
-        elif isinstance(value, datetime):
-            yield value - timedelta(seconds=1)
-            yield value + timedelta(seconds=1)
-        else:
-            yield from (near for near in (value - 1, value + 1, value + 0.5) if INT_MIN <= near <= INT_MAX)

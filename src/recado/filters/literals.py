@@ -3,120 +3,49 @@
 Suffixes, parts, wildcards, regular expressions, similarity, anything that ignores case, and CESQL. A conjunction
 keeps such a predicate as it is, true or false. What the algebra knows about them is sound and not complete:
 
-- ``reduced`` turns those that say something simple into value sets (``like "ab*"`` is a prefix), and gives the others
-  one spelling;
-- ``implied_set``: a literal that holds needs a string, perhaps with a known beginning;
+- ``simplify_predicate`` turns those that say something simple into value sets (``like "ab*"`` is a prefix), and gives
+  the others one spelling;
+- ``implied_set``: a literal that holds needs its attribute, mostly a string, perhaps with a known beginning;
 - ``implies`` and ``excludes`` compare two literals by the text that each *fixes*: a beginning, an end, parts;
-- ``settled`` asks whether a value set decides a literal: its strings are few and can be tried one by one, or they
+- ``settle`` asks whether a value set decides a literal: its strings are few and can be tried one by one, or they
   share a beginning that says enough.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from json.encoder import encode_basestring as quote
-from typing import NamedTuple
 
 from recado.filters.evaluate import holds
-from recado.filters.patterns import Token, like_tokens
-from recado.filters.sets import STRINGS, ValueSet, after_prefix, of_prefix, of_values, points
-from recado.model.filter import Regex, Similar, Sql, Text
+from recado.filters.nodes import predicate_kind
+from recado.filters.patterns import Fixed, like_tokens
+from recado.filters.sets import FULL, PRESENT, STRINGS, ValueSet, after_prefix, of_prefix, of_values, points
+from recado.model.filter import Filter, Predicate, Similar, Sql, Text
 from recado.model.values import Kind
 
-Literal = Text | Regex | Similar | Sql
+Literal = Predicate | Sql
 
 _POINTS_TRIED = 64
 """A string set of at most this many elements is decided by trying each."""
 
 
-class Fixed(NamedTuple):
-    """Text that every accepted string has: at its beginning, at its end, and somewhere."""
-
-    head: str
-    tail: str
-    parts: tuple[str, ...]
-    fold: bool
-
-
-# -- one spelling ------------------------------------------------------------------------------------------------------
-
-
-def reduced(literal: Literal) -> Literal | ValueSet:
-    """The value set that the literal amounts to, or else its one spelling."""
-    match literal:
-        case Text():
-            return _reduced_text(literal)
-        case Regex(name, pattern):
-            like = _regex_as_like(pattern)
-            return literal if like is None else _reduced_text(Text(name, "like", like))
-        case Similar(name, text, threshold):
-            return STRINGS if threshold <= 0 else Similar(name, text.casefold(), float(threshold))
-    return literal
-
-
-def _reduced_text(text: Text) -> Text | ValueSet:
-    name, op, pattern, fold = text.name, text.op, text.pattern, bool(text.fold)
-    if op == "like":
-        return _reduced_like(name, like_tokens(pattern), fold)
-    if not pattern:
-        return STRINGS
-    if fold:
-        return Text(name, op, pattern.casefold(), True)
-    return of_prefix(pattern) if op == "prefix" else Text(name, op, pattern)
-
-
-def _reduced_like(name: str, tokens: list[Token], fold: bool) -> Text | ValueSet:
-    match tokens:
-        case [None]:
-            return STRINGS
-        case []:
-            return of_values([""])
-        case [str(text)] if text and not fold:
-            return of_values([text])
-        case [str(text), None] if text:
-            return _reduced_text(Text(name, "prefix", text, fold))
-        case [None, str(text)] if text:
-            return _reduced_text(Text(name, "suffix", text, fold))
-        case [None, str(text), None] if text:
-            return _reduced_text(Text(name, "contains", text, fold))
-    return Text(name, "like", _like_pattern(tokens, fold), fold)
-
-
-def _like_pattern(tokens: list[Token], fold: bool) -> str:
-    """The pattern again, with ``?`` before ``*`` wherever they meet."""
-    out: list[str] = []
-    star = False
-    for token in tokens:
-        if token is None:
-            star = True
-        elif token == "":
-            out.append("?")
-        else:
-            out.append("*" * star + re.sub(r"([\\*?])", r"\\\1", token.casefold() if fold else token))
-            star = False
-    return "".join(out) + "*" * star
-
-
-_PLAIN_REGEX = re.compile(r"(\.\*)?([A-Za-z0-9 _/:-]*)(\.\*)?")
-
-
-def _regex_as_like(pattern: str) -> str | None:
-    """Plain text with ``.*`` at its ends needs no regular expression."""
-    found = _PLAIN_REGEX.fullmatch(pattern)
-    return None if found is None else "*" * bool(found[1]) + found[2] + "*" * bool(found[3])
+def simplify_predicate(predicate: Filter) -> Literal | ValueSet:
+    """The value set that a predicate amounts to, or else its one spelling."""
+    if type(predicate) is Sql:
+        return predicate
+    return predicate_kind(predicate).simplify(predicate)
 
 
 def literal_key(literal: Literal) -> str:
-    """The canonical text of a literal in its one spelling; it begins with the attribute's name in quotes."""
-    match literal:
-        case Text(name, op, pattern, fold):
-            return f"{quote(name)}{op}{'~' if fold else ''}{quote(pattern)}"
-        case Regex(name, pattern):
-            return f"{quote(name)}regex{quote(pattern)}"
-        case Similar(name, text, threshold):
-            return f"{quote(name)}similar{threshold!r}{quote(text)}"
-    return f"sql{quote(literal.text)}"
+    """The canonical text of a literal in its one spelling; unless it is CESQL it begins with the name in quotes."""
+    if isinstance(literal, Sql):
+        return f"sql{quote(literal.text)}"
+    return predicate_kind(literal).literal_key(literal)
+
+
+def needs_string(literal: Literal) -> bool:
+    """Is the literal false of whatever is no string?"""
+    return not isinstance(literal, Sql) and predicate_kind(literal).wanted_kind(literal) is Kind.STRING
 
 
 # -- what is known -----------------------------------------------------------------------------------------------------
@@ -124,22 +53,13 @@ def literal_key(literal: Literal) -> str:
 
 def fixed(literal: Literal) -> Fixed:
     """The text that the literal fixes in every string it accepts."""
-    if not isinstance(literal, Text):
-        return Fixed("", "", (), False)
-    pattern = literal.pattern
-    match literal.op:
-        case "prefix":
-            return Fixed(pattern, "", (pattern,), literal.fold)
-        case "suffix":
-            return Fixed("", pattern, (pattern,), literal.fold)
-        case "contains":
-            return Fixed("", "", (pattern,), literal.fold)
-    tokens = like_tokens(pattern)
-    return Fixed(tokens[0] or "", tokens[-1] or "", tuple(filter(None, tokens)), literal.fold)
+    return Fixed() if isinstance(literal, Sql) else predicate_kind(literal).fixed(literal)
 
 
 def implied_set(literal: Literal) -> ValueSet:
     """States that the literal's attribute must be in for it to hold."""
+    if not needs_string(literal):
+        return FULL if isinstance(literal, Sql) else PRESENT
     known = fixed(literal)
     return of_prefix(known.head) if known.head and not known.fold else STRINGS
 
@@ -183,9 +103,9 @@ def excludes(literal: Literal, other: Literal) -> bool:
     return not (heads and tails)
 
 
-def settled(values: ValueSet, literal: Literal) -> ValueSet | None:
+def settle(values: ValueSet, literal: Literal) -> ValueSet | None:
     """The states among ``values`` where the literal holds, if that can be told exactly; else None."""
-    if isinstance(literal, Sql):
+    if not needs_string(literal):
         return None
     strings = values.strings
     if not strings:

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 
 import msgspec
 from msgspec import structs
-from msgspec.structs import astuple
 
 from recado.errors import FilterError, SubscriptionError
 from recado.filters.cesql import to_filter
@@ -30,24 +29,10 @@ from recado.filters.cesql.evaluator import SPECVERSION, like_pattern
 from recado.filters.cesql.nodes import Attribute, Chain, Like, Literal, Presence, Step
 from recado.filters.cesql.parser import format_node, has_literal
 from recado.filters.cost import check_filter
+from recado.filters.nodes import from_items, to_items
 from recado.filters.remembered import Remembered
 from recado.filters.syntax import Syntax, parse_filter
-from recado.model.filter import (
-    TRUE,
-    And,
-    Between,
-    Compare,
-    Constant,
-    Exists,
-    Filter,
-    In,
-    Not,
-    Or,
-    Regex,
-    Similar,
-    Sql,
-    Text,
-)
+from recado.model.filter import TRUE, And, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.flat import refuse_repeats_among
 from recado.model.limits import LIMITS, Limits
 from recado.model.subscription import Subscription
@@ -401,47 +386,22 @@ def _fail(path: str, reason: str, hint: str | None = None) -> NoReturn:
 
 # --- Filters as bytes, for files: shorter than their text, and written and read several times as fast ----------------
 #
-# A node is a MessagePack array of the number of its kind (``KINDS``) and its fields. The numbers are part of the
-# format, so a new kind comes last. Instants are in UTC afterwards; nothing else changes.
+# A node is a MessagePack array of the number of its kind and its fields (``recado.filters.nodes``). Instants are in UTC
+# afterwards; nothing else changes.
 
 
-KINDS: tuple[type[Any], ...] = (
-    Constant, Compare, Between, In, Text, Regex, Exists, Similar, Sql, And, Or, Not,
-)  # fmt: skip
-_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 _encode = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
 def pack(filter: Filter) -> bytes:
     """The filter as bytes."""
-    return _encode(_plain(filter))
+    return _encode(to_items(filter))
 
 
 def unpack(packed: bytes) -> Filter:
     """The filter again; a FilterError if these bytes are none."""
     try:
-        return _made(_unpack(packed))
+        return from_items(_unpack(packed))
     except (msgspec.DecodeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise FilterError(f"these bytes are no filter: {error!r}") from None
-
-
-def _plain(node: Filter) -> tuple[Any, ...]:
-    match node:
-        case And(parts) | Or(parts):
-            return _NUMBERS[type(node)], *map(_plain, parts)
-        case Not(part):
-            return _NUMBERS[Not], _plain(part)
-    return _NUMBERS[type(node)], *astuple(node)
-
-
-def _made(items: list[Any]) -> Filter:
-    kind, *fields = KINDS[items[0]], *items[1:]
-    if kind is And or kind is Or:
-        return kind(tuple(map(_made, fields)))
-    if kind is Not:
-        return Not(_made(*fields))
-    if kind is In:
-        name, values = fields
-        return In(name, tuple(values))
-    return kind(*fields)  # type: ignore[no-any-return]  # a kind of filter

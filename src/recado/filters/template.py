@@ -178,7 +178,7 @@ def _misfit(scanner: Scanner, reason: str, position: int) -> NoReturn:
     raise TemplateError(reason, text=scanner.text, position=position, hint=hint)
 
 
-def format(filter: Filter, *, template: Template | None = None) -> str:
+def format_template(filter: Filter, *, template: Template | None = None) -> str:
     """The filter as a template; a FilterError names what the syntax cannot express."""
     match filter:
         case And((Compare("type", "==", str(type)), *groups)) if type:
@@ -198,7 +198,9 @@ def format(filter: Filter, *, template: Template | None = None) -> str:
 def _names(groups: list[Filter], template: Template | None, type: str) -> list[str]:
     names = [group.name for group in groups if isinstance(group, (Compare, Regex, Exists))]
     if len(names) != len(groups):
-        raise FilterError("the template syntax has values, regular expressions and '*' only", hint="use expressions")
+        odd = next(type(group).__name__ for group in groups if not isinstance(group, (Compare, Regex, Exists)))
+        reason = f"the template syntax has values, regular expressions and '*' only, and not {odd}"
+        raise FilterError(reason, hint="use expressions")
     if template is not None:
         if (type, tuple(names)) != (template.type, template.names):
             raise TemplateError(f"the filter on {type!r} has not the attributes of the template {template.type!r}")

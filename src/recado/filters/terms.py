@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 from recado.errors import RecadoError
-from recado.filters.literals import Literal, excludes, implied_set, implies, reduced, settled
+from recado.filters.literals import Literal, excludes, implied_set, implies, settle, simplify_predicate
 from recado.filters.sets import (
     EMPTY,
     FULL,
-    PRESENT,
     TRUE_ONLY,
     ValueSet,
     complement,
     join,
     meet,
-    of_compare,
-    of_values,
     within,
 )
-from recado.model.filter import And, Between, Compare, Constant, Exists, Filter, In, Not, Or, Sql
+from recado.model.filter import And, Constant, Filter, Not, Or, Sql
 
 Dimension = str | Literal
 Term = dict[Dimension, ValueSet]
@@ -37,18 +34,7 @@ LITERALS = 16
 
 def atom(predicate: Filter) -> tuple[Dimension, ValueSet]:
     """The dimension that a predicate speaks of, and the states it admits there."""
-    match predicate:
-        case Compare(name, op, value):
-            return name, of_compare(op, value)
-        case Between(name, low, high):
-            return name, meet(of_compare(">=", low), of_compare("<=", high))
-        case In(name, values):
-            return name, of_values(values)
-        case Exists(name):
-            return name, PRESENT
-        case And() | Or() | Not() | Constant():
-            raise TypeError(f"{type(predicate).__name__} is not a predicate")
-    simple = reduced(predicate)
+    simple = simplify_predicate(predicate)
     if isinstance(simple, ValueSet):
         return getattr(predicate, "name", ""), simple
     return simple, TRUE_ONLY
@@ -96,7 +82,7 @@ def _work_in(term: Term, name: str, literal: Literal) -> bool:
     values = term.get(name, FULL)
     if wanted:
         values = meet(values, implied_set(literal))
-    exact = settled(values, literal)
+    exact = settle(values, literal)
     if exact is not None:
         values = exact if wanted else meet(values, complement(exact))
         del term[literal]

@@ -47,7 +47,7 @@ def semantic_detail(subscription: Subscription) -> str | None:
         read_settings(subscription.semantic)
     except RecadoError as error:
         raise PipelineError(f"subscription {subscription.id!r}: {error}") from None
-    text = expression.format(subscription.filter)
+    text = expression.format_expression(subscription.filter)
     return msgspec.json.encode(_Record(text, subscription.type, subscription.semantic)).decode()
 
 

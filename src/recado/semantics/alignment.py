@@ -190,7 +190,7 @@ def _renamed(node: Filter, mapping: Mapping[str, str], missing: Filter | None) -
 def _renamed_sql(text: str, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:
     if missing is None and any(name not in mapping for name in cesql.names(text) - {SPECVERSION}):
         return None
-    renamed = cesql.format(_expression(cesql.parse(text), mapping))
+    renamed = cesql.format_node(_expression(cesql.parse(text), mapping))
     try:
         cesql.parse(renamed)
     except FilterError:  # longer names made it too long for CESQL

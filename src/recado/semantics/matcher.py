@@ -30,8 +30,7 @@ import msgspec
 
 from recado.errors import RecadoError, SubscriptionError
 from recado.filters.cost import check_filter
-from recado.filters.deciding import Steps, Work, deciding
-from recado.filters.evaluate import names_of
+from recado.filters.evaluate import Steps, Work, decide, names_of
 from recado.matching.staged import StagedIndex
 from recado.matching.undecided import (
     Sifted,
@@ -354,7 +353,7 @@ class SemanticMatcher:
     def _deciding_by_hand(self, event: Event, held: _Held, work: Work) -> Steps:
         yield BY_HAND_STEPS
         asked, _ = asked_of(event, held.subscription, held.settings, self.semantics)
-        return (yield from deciding(asked, expansions(event, names_of(asked)), work))
+        return (yield from decide(asked, expansions(event, names_of(asked)), work))
 
     def _matched(self, shown: list[list[Shown]]) -> list[list[str]]:
         """In one go; one by one if they are of too many shapes to have columns in common."""

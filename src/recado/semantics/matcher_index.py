@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.filters.deciding import deciding
-from recado.filters.evaluate import evaluate
+from recado.filters.evaluate import decide, evaluate
 from recado.matching.columns import UNCERTAIN, sort_by_event
 from recado.matching.dictionary import ABSENT, NAN, key_of
 from recado.matching.encode import Columns
@@ -288,7 +287,7 @@ class AliasIndex(Index):
 
 
 def _evaluation(views: Sequence[Shown]) -> Evaluation:
-    return lambda filter, work: deciding(filter, views, work)
+    return lambda filter, work: decide(filter, views, work)
 
 
 def _blank_row(numbers: Array, room: int) -> Row:

@@ -224,7 +224,7 @@ def may_grow_too_long(filter: Filter, limits: Limits = LIMITS) -> bool:
     for node in walk(filter):
         if isinstance(node, Sql):
             words = len(re.findall(r"\w+", node.text))
-            if len(cesql.format(cesql.parse(node.text))) + 2 * limits.name_chars * words > limits.filter_chars:
+            if len(cesql.format_node(cesql.parse(node.text))) + 2 * limits.name_chars * words > limits.filter_chars:
                 return True
     return False
 

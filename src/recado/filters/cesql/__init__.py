@@ -21,7 +21,7 @@ from recado.filters.patterns import like_regex
 from recado.model.filter import Filter
 from recado.model.limits import LIMITS, Limits
 
-__all__ = ["Failure", "Result", "accepts", "evaluate", "format", "names", "parse", "size", "to_filter"]
+__all__ = ["Failure", "Result", "accepts", "evaluate", "format_node", "names", "parse", "size", "to_filter"]
 
 _CACHED = 4096
 
@@ -44,11 +44,6 @@ class Result(msgspec.Struct, frozen=True):
 def parse(text: str, limits: Limits = LIMITS) -> Expression:
     """The tree of an expression; a FilterError that shows the place where it goes wrong."""
     return parse_text(text, limits)
-
-
-def format(node: Expression) -> str:
-    """The canonical text of an expression."""
-    return format_node(node)
 
 
 @lru_cache(maxsize=_CACHED)

@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(key: str, text: str) -> Shape:
-    """The shape of a filter that was written by ``expression.format``."""
+    """The shape of a filter that was written by ``expression.format_expression``."""
     filter = read_filter(text)
     terms = _terms(filter)
     box = terms[0] if terms is not None and len(terms) == 1 and is_plain(terms[0]) else None
@@ -56,7 +56,7 @@ def shape_of(key: str, text: str) -> Shape:
 
 
 def read_filter(text: str) -> Filter:
-    """A filter that was accepted before, and written by ``expression.format``."""
+    """A filter that was accepted before, and written by ``expression.format_expression``."""
     return parse(text, _GENEROUS)
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from recado.filters.evaluate import View, evaluate, matches
+from recado.filters.evaluate import evaluate, matches
+from recado.filters.nodes import View
 from recado.filters.patterns import like_regex
 from recado.model.event import Event
 from recado.protocols.machine import NodeId
