@@ -262,9 +262,9 @@ def _read_value(scanner: Scanner) -> tuple[str, Value]:
     return raw, typed(scanner, raw, start)
 
 
-def format_braces(filter: Filter) -> str:
+def format_braces(node: Filter) -> str:
     """The filter in braces; a FilterError names what braces cannot express."""
-    parts = filter.parts if isinstance(filter, And) and _unequal(filter) is None else (filter,)
+    parts = node.parts if isinstance(node, And) and _unequal(node) is None else (node,)
     if not parts:
         raise FilterError("the braces syntax needs at least one constraint", hint="the expression syntax writes: all()")
     return "{" + "; ".join(map(_format_constraint, parts)) + "}"
@@ -285,9 +285,9 @@ def _format_constraint(part: Filter) -> str:
     raise FilterError(f"the braces syntax cannot express {_why_not(part)}", hint="use the expression syntax")
 
 
-def _unequal(filter: And) -> Compare | None:
+def _unequal(node: And) -> Compare | None:
     """The comparison inside what ``NE`` stands for."""
-    match filter.parts:
+    match node.parts:
         case (Exists(name), Not(Compare(other, "==", _) as compare)) if name == other:
             return compare
     return None

@@ -40,9 +40,9 @@ from recado.model.limits import LIMITS, Limits
 from recado.model.values import Value
 
 
-def cost_of(filter: Filter) -> int:
+def cost_of(tree: Filter) -> int:
     """Steps that one evaluation takes at most."""
-    return sum(KINDS[type(node)].cost(node) for node in walk(filter))
+    return sum(KINDS[type(node)].cost(node) for node in walk(tree))
 
 
 def cost_on(predicate: Filter, value: Value) -> int:
@@ -50,12 +50,12 @@ def cost_on(predicate: Filter, value: Value) -> int:
     return predicate_kind(predicate).cost_on_value(predicate, value)
 
 
-def check_filter(filter: Filter, limits: Limits = LIMITS) -> Filter:
+def check_filter(tree: Filter, limits: Limits = LIMITS) -> Filter:
     """The filter itself; a FilterError that says what is wrong with it."""
-    if type(filter) is And and _is_plain_conjunction(filter, limits):
-        return filter
+    if type(tree) is And and _is_plain_conjunction(tree, limits):
+        return tree
     cost = leaves = 0
-    waiting: list[tuple[Filter, int]] = [(filter, 1)]
+    waiting: list[tuple[Filter, int]] = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
         if depth > limits.filter_depth:
@@ -85,7 +85,7 @@ def check_filter(filter: Filter, limits: Limits = LIMITS) -> Filter:
             f"the filter may take {cost:,} steps for one event; the limit is {limits.filter_cost:,}",
             hint="use fewer or smaller sets and patterns, or several subscriptions",
         )
-    return filter
+    return tree
 
 
 def _too_many(limits: Limits) -> FilterError:
@@ -95,9 +95,9 @@ def _too_many(limits: Limits) -> FilterError:
     )
 
 
-def _is_plain_conjunction(filter: And, limits: Limits) -> bool:
+def _is_plain_conjunction(node: And, limits: Limits) -> bool:
     """Is this a short conjunction that a glance shows to be right, perhaps with an event type joined in?"""
-    parts = filter.parts
+    parts = node.parts
     if len(parts) == 2 and type(parts[1]) is And:
         parts = (parts[0], *parts[1].parts)
     if len(parts) > min(16, limits.filter_predicates) or limits.filter_depth < 3 or limits.filter_cost < 64:

@@ -45,10 +45,10 @@ _SHARED = frozenset((*ENVELOPE, "specversion"))
 """What is never an array: all views of an event have the same."""
 
 
-def satisfiable(filter: Filter) -> bool | None:
+def satisfiable(node: Filter) -> bool | None:
     """Can some event match? None if that could not be decided."""
     try:
-        terms = terms_of(filter)
+        terms = terms_of(node)
     except TooManyTermsError:
         return None
     if not terms:
@@ -56,17 +56,17 @@ def satisfiable(filter: Filter) -> bool | None:
     return True if any(map(_has_witness, terms)) else None
 
 
-def covers(filter: Filter, other: Filter) -> bool:
-    """Does every event that matches ``other`` certainly match ``filter``?"""
-    union, cases = _terms_or_none(filter), _terms_or_none(other)
+def covers(node: Filter, other: Filter) -> bool:
+    """Does every event that matches ``other`` certainly match ``node``?"""
+    union, cases = _terms_or_none(node), _terms_or_none(other)
     if union is not None and cases is not None:
         return all(covered(case, union) for case in cases)
-    return filter_key(filter) == filter_key(other) or _covers_by_parts(filter, other)
+    return filter_key(node) == filter_key(other) or _covers_by_parts(node, other)
 
 
-def overlaps(filter: Filter, other: Filter) -> bool:
+def overlaps(node: Filter, other: Filter) -> bool:
     """Could an event match both, perhaps with different elements of its arrays? A False is certain."""
-    ours, theirs = _terms_or_none(filter), _terms_or_none(other)
+    ours, theirs = _terms_or_none(node), _terms_or_none(other)
     if not ours or not theirs:
         return ours != [] and theirs != []
     if len(ours) * len(theirs) > STEPS:
@@ -97,21 +97,21 @@ def _presence(values: ValueSet) -> ValueSet:
     return PRESENT._replace(flags=PRESENT.flags | absent) if present else EMPTY._replace(flags=absent)
 
 
-def equivalent(filter: Filter, other: Filter) -> bool:
+def equivalent(node: Filter, other: Filter) -> bool:
     """Do the two certainly match the same events?"""
-    return filter_key(filter) == filter_key(other) or (covers(filter, other) and covers(other, filter))
+    return filter_key(node) == filter_key(other) or (covers(node, other) and covers(other, node))
 
 
-def _terms_or_none(filter: Filter) -> list[Term] | None:
+def _terms_or_none(node: Filter) -> list[Term] | None:
     try:
-        return terms_of(filter)
+        return terms_of(node)
     except TooManyTermsError:
         return None
 
 
-def _covers_by_parts(filter: Filter, other: Filter) -> bool:
+def _covers_by_parts(node: Filter, other: Filter) -> bool:
     """For filters that are too large as a whole: each condition of one must cover some condition of the other."""
-    wanted = [_terms_or_none(part) for part in (filter.parts if isinstance(filter, And) else (filter,))]
+    wanted = [_terms_or_none(part) for part in (node.parts if isinstance(node, And) else (node,))]
     given = [_terms_or_none(part) for part in (other.parts if isinstance(other, And) else ())]
     given.append(_terms_or_none(other))
     return all(
@@ -161,29 +161,29 @@ PIECES = 64
 """An imperfect merger lets an attribute have this many separate ranges of a kind, then closes the gaps."""
 
 
-def merge(filter: Filter, other: Filter) -> Filter | None:
+def merge(node: Filter, other: Filter) -> Filter | None:
     """The perfect merger; None if there is none that would be smaller than both filters side by side."""
-    if covers(filter, other):
-        return filter
-    if covers(other, filter):
+    if covers(node, other):
+        return node
+    if covers(other, node):
         return other
     try:
-        apart = len(needed_terms(filter)) + len(needed_terms(other))
-        together = needed_terms(Or((filter, other)))
+        apart = len(needed_terms(node)) + len(needed_terms(other))
+        together = needed_terms(Or((node, other)))
     except TooManyTermsError:
         return None
     return union_filter(together) if len(together) < apart else None
 
 
-def merge_imperfect(filter: Filter, other: Filter) -> Filter:
+def merge_imperfect(node: Filter, other: Filter) -> Filter:
     """A filter that matches whatever either one matches: the perfect merger, or else one conjunction around both."""
-    perfect = merge(filter, other)
+    perfect = merge(node, other)
     if perfect is not None:
         return perfect
     try:
-        terms = terms_of(filter) + terms_of(other)
+        terms = terms_of(node) + terms_of(other)
     except TooManyTermsError:
-        return Or((filter, other))
+        return Or((node, other))
     return union_filter([reduce(_around, terms)])
 
 
@@ -228,21 +228,21 @@ def _hull(cuts: Cuts) -> Cuts:
 TRIES = 20_000
 
 
-def find_witness(filter: Filter, tries: int = TRIES) -> dict[str, Value] | None:
+def find_witness(node: Filter, tries: int = TRIES) -> dict[str, Value] | None:
     """A single-valued view that the filter accepts, or None if the search found none."""
-    names = sorted(names_of(filter))
-    candidates = [_candidates(filter, name) for name in names]
+    names = sorted(names_of(node))
+    candidates = [_candidates(node, name) for name in names]
     for choice in islice(product(*candidates), tries):
         view = {name: value for name, value in zip(names, choice, strict=True) if value is not None}
-        if evaluate(filter, view):
+        if evaluate(node, view):
             return view
     return None
 
 
-def _candidates(filter: Filter, name: str) -> list[Value | None]:
+def _candidates(tree: Filter, name: str) -> list[Value | None]:
     """Absent, and every value worth a try; values that are equal but of different kinds are kept apart."""
     found: dict[tuple[type, Value], Value] = {}
-    for node in walk(filter):
+    for node in walk(tree):
         if is_predicate(node) and node.name == name:
             for value in predicate_kind(node).examples(node):
                 found.setdefault((type(value), value), value)

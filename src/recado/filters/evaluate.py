@@ -16,15 +16,15 @@ from recado.model.filter import And, Filter, Not, Or
 from recado.model.values import Kind, Value
 
 
-def matches(filter: Filter, event: Event) -> bool:
+def matches(node: Filter, event: Event) -> bool:
     """Does the event satisfy the filter?"""
-    names = names_of(filter)
-    return any(evaluate(filter, view) for view in expansions(event, names))
+    names = names_of(node)
+    return any(evaluate(node, view) for view in expansions(event, names))
 
 
-def evaluate(filter: Filter, view: View) -> bool:
+def evaluate(node: Filter, view: View) -> bool:
     """The filter's truth on a single-valued view of an event."""
-    return KINDS[type(filter)].evaluate(filter, view)
+    return KINDS[type(node)].evaluate(node, view)
 
 
 def holds(predicate: Filter, value: Value) -> bool:
@@ -33,14 +33,14 @@ def holds(predicate: Filter, value: Value) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def names_of(filter: Filter) -> frozenset[str]:
+def names_of(tree: Filter) -> frozenset[str]:
     """Every attribute name that the filter's truth can depend on."""
-    return frozenset(name for node in walk(filter) for name in KINDS[type(node)].names(node))
+    return frozenset(name for node in walk(tree) for name in KINDS[type(node)].names(node))
 
 
-def walk(filter: Filter) -> Iterator[Filter]:
+def walk(tree: Filter) -> Iterator[Filter]:
     """All nodes of the tree, parents first; iterative, so depth does not matter."""
-    stack = [filter]
+    stack = [tree]
     while stack:
         node = stack.pop()
         yield node
@@ -74,10 +74,10 @@ class Work:
         self.steps = 0
 
 
-def decide(filter: Filter, views: Iterable[View], work: Work) -> Steps:
+def decide(node: Filter, views: Iterable[View], work: Work) -> Steps:
     """Is the filter true on one of the views, all of them views of the event that ``work`` is about?"""
     for view in views:
-        if (yield from _decide(filter, view, work)):
+        if (yield from _decide(node, view, work)):
             return True
     return False
 

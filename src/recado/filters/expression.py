@@ -494,14 +494,14 @@ def _refuse_continuation(reader: Reader, frame: _Frame) -> NoReturn:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def format_expression(filter: Filter) -> str:
+def format_expression(node: Filter) -> str:
     """The filter as an expression.
 
     A join of two or more parts is written with its word, and a join inside a join always stands in parentheses. Joins
     of one part or none are written ``all(x)``, ``any(x)``, ``all()`` and ``any()``.
     """
     texts: list[str] = []
-    todo: list[Written] = [filter]  # what is still to be written, last first: depth costs no recursion
+    todo: list[Written] = [node]  # what is still to be written, last first: depth costs no recursion
     while todo:
         item = todo.pop()
         if isinstance(item, str):

@@ -30,11 +30,11 @@ from recado.filters.cesql.nodes import Attribute, Chain, Like, Literal, Presence
 from recado.filters.cesql.parser import format_node, has_literal
 from recado.filters.cost import check_filter
 from recado.filters.nodes import from_items, to_items
-from recado.filters.remembered import Remembered
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.filter import TRUE, And, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.flat import refuse_repeats_among
 from recado.model.limits import LIMITS, Limits
+from recado.model.memory import Memo
 from recado.model.subscription import Subscription
 from recado.model.values import parse_time
 
@@ -54,7 +54,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(_Record).decode
 
 
-KnownFilters = Remembered[tuple[str, str, str | None], Filter]
+KnownFilters = Memo[tuple[str, str, str | None], Filter]
 """Filters that were read and checked, by text, syntax and event type: those that are written alike are read once."""
 
 
@@ -266,13 +266,13 @@ class _Reader:
             _fail(path, f"there are more than {self.limits.filter_predicates:,} conditions")
 
 
-def dump(filter: Filter) -> list[Json]:
+def dump(node: Filter) -> list[Json]:
     """A list of dialect filters that passes the same events; a FilterError if the dialects cannot say it."""
-    if filter == TRUE:
+    if node == TRUE:
         return []
-    if isinstance(filter, And) and filter.parts and _as_sql(filter) is None:
-        return [_dump(part) for part in _needed(filter.parts)]
-    return [_dump(filter)]
+    if isinstance(node, And) and node.parts and _as_sql(node) is None:
+        return [_dump(part) for part in _needed(node.parts)]
+    return [_dump(node)]
 
 
 def _dump(node: Filter) -> Json:
@@ -394,9 +394,9 @@ _encode = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-def pack(filter: Filter) -> bytes:
+def pack(node: Filter) -> bytes:
     """The filter as bytes."""
-    return _encode(to_items(filter))
+    return _encode(to_items(node))
 
 
 def unpack(packed: bytes) -> Filter:

@@ -33,15 +33,15 @@ def parse_filter(text: str, syntax: Syntax = "auto", limits: Limits = LIMITS) ->
     raise FilterError(f"there is no filter syntax called {syntax!r}", hint=f"the syntaxes are {', '.join(SYNTAXES)}")
 
 
-def format_filter(filter: Filter, syntax: Syntax = "auto") -> str:
+def format_filter(node: Filter, syntax: Syntax = "auto") -> str:
     """The filter as text; ``auto`` is the expression syntax, which can write every filter."""
     match syntax:
         case "auto" | "expression":
-            return expression.format_expression(filter)
+            return expression.format_expression(node)
         case "braces":
-            return braces.format_braces(filter)
+            return braces.format_braces(node)
         case "template":
-            return template.format_template(filter)
+            return template.format_template(node)
     raise FilterError(f"a filter cannot be written as {syntax!r}", hint="write it as expression, braces or template")
 
 

@@ -172,18 +172,18 @@ class TooManyTermsError(RecadoError):
     """The union has more terms than the budget allows; never leaves the algebra."""
 
 
-def terms_of(filter: Filter, positive: bool = True) -> list[Term]:
+def terms_of(node: Filter, positive: bool = True) -> list[Term]:
     """The filter (or its negation) as a union of terms, without those that another one contains."""
-    match filter:
+    match node:
         case Constant(value):
             return [{}] if value is positive else []
         case Not(part):
             return terms_of(part, not positive)
         case And(parts) | Or(parts):
-            if isinstance(filter, And) is positive:
+            if isinstance(node, And) is positive:
                 return _product(parts, positive)
             return fused([term for part in parts for term in terms_of(part, positive)])
-    dimension, values = atom(filter)
+    dimension, values = atom(node)
     term = conjoin({}, [(dimension, values if positive else complement(values))])
     return [] if term is None else [term]
 

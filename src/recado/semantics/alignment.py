@@ -145,10 +145,10 @@ def distinct(names: Sequence[str]) -> list[str]:
 # them as absent; under ``ignore`` one missing name leaves the part out.
 
 
-def constraint_names(filter: Filter) -> tuple[str, ...]:
+def constraint_names(tree: Filter) -> tuple[str, ...]:
     """The names in a filter, each once, in the order in which they stand there."""
     found: dict[str, None] = {}
-    for node in walk(filter):
+    for node in walk(tree):
         if isinstance(node, Sql):
             found |= dict.fromkeys(sorted(cesql.names(node.text) - {SPECVERSION}))
         elif not isinstance(node, And | Or | Not | Constant):
@@ -156,15 +156,15 @@ def constraint_names(filter: Filter) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rewrite(filter: Filter, alignment: Alignment) -> Filter:
+def rewrite(node: Filter, alignment: Alignment) -> Filter:
     """The filter with the event's names."""
-    names = constraint_names(filter)
+    names = constraint_names(node)
     mapping = alignment.mapping()
     if alignment.unmatched == "fail":
-        return _renamed(filter, mapping, FALSE) or FALSE
+        return _renamed(node, mapping, FALSE) or FALSE
     if names and not any(name in mapping for name in names):
         return FALSE
-    return _renamed(filter, mapping, None) or FALSE
+    return _renamed(node, mapping, None) or FALSE
 
 
 def _renamed(node: Filter, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:

@@ -104,8 +104,8 @@ class SemanticMatcher:
     def __len__(self) -> int:
         return len(self.exact) + len(self._held)
 
-    def __contains__(self, id: str) -> bool:
-        return id in self._held or id in self.exact
+    def __contains__(self, subscription_id: str) -> bool:
+        return subscription_id in self._held or subscription_id in self.exact
 
     @property
     def _aliased(self) -> AliasIndex:
@@ -239,20 +239,22 @@ class SemanticMatcher:
             return None
         return Subscription(id, filter, subscription.type)
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         """Remove a subscription; False if there is none with this id."""
-        return self._remove_semantic(id) if id in self._held else self.exact.remove(id)
+        if subscription_id in self._held:
+            return self._remove_semantic(subscription_id)
+        return self.exact.remove(subscription_id)
 
-    def _remove_semantic(self, id: str) -> bool:
+    def _remove_semantic(self, subscription_id: str) -> bool:
         with self._lock:
-            held = self._held.pop(id, None)
+            held = self._held.pop(subscription_id, None)
             if held is None:
                 return False
-            self._by_hand.pop(id, None)
-            self._renaming.pop(id, None)
-            self._explaining.pop(id, None)
+            self._by_hand.pop(subscription_id, None)
+            self._renaming.pop(subscription_id, None)
+            self._explaining.pop(subscription_id, None)
             if not held.by_hand:
-                self._aliased.remove(id)
+                self._aliased.remove(subscription_id)
                 self._vocabulary.leave(held.subscription.filter, held.settings)
             return True
 
@@ -409,9 +411,9 @@ class SemanticMatcher:
 
     # -- reasons -------------------------------------------------------------------------------------------------------
 
-    def explain(self, event: Event, id: str) -> Match | None:
+    def explain(self, event: Event, subscription_id: str) -> Match | None:
         """Why an event matches a semantic subscription, by the oracle; None if it does not, or there is none."""
-        held = self._held.get(id)
+        held = self._held.get(subscription_id)
         return semantic_match(event, held.subscription, held.settings, self.semantics) if held is not None else None
 
     @property
@@ -419,17 +421,17 @@ class SemanticMatcher:
         """Does any subscription want its own names on what it is sent?"""
         return bool(self._renaming)
 
-    def renames(self, id: str) -> bool:
+    def renames(self, subscription_id: str) -> bool:
         """Does this one?"""
-        return id in self._renaming
+        return subscription_id in self._renaming
 
-    def renamed(self, event: Event, id: str) -> Event:
+    def renamed(self, event: Event, subscription_id: str) -> Event:
         """The event with the attributes under the subscription's names, too, if it wants that."""
-        return renamed(event, self.alignment(event, id)) if id in self._renaming else event
+        return renamed(event, self.alignment(event, subscription_id)) if subscription_id in self._renaming else event
 
-    def alignment(self, event: Event, id: str) -> Alignment:
+    def alignment(self, event: Event, subscription_id: str) -> Alignment:
         """Which attribute stands for which name of a semantic subscription."""
-        held = self._held[id]
+        held = self._held[subscription_id]
         names = constraint_names(held.subscription.filter)
         return self.semantics.align(names, attribute_names(event), held.settings)
 

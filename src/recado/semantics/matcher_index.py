@@ -87,9 +87,9 @@ class AliasIndex(Index):
         self._change()
         return super().add_many(subscriptions, checked)
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         self._change()
-        return super().remove(id)
+        return super().remove(subscription_id)
 
     # -- one event -----------------------------------------------------------------------------------------------------
 

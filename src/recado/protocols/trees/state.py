@@ -13,13 +13,13 @@ one operation only). How long each is kept:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
 from typing import Literal
 
 import msgspec
 
 from recado.errors import FilterError, RecadoError
 from recado.filters.evaluate import matches
+from recado.model.memory import RecentKeys
 from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
 from recado.protocols.pubsub import Settled, Unpublished
 from recado.protocols.trees.messages import Interest, N, Repair
@@ -165,29 +165,6 @@ class Held(msgspec.Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-class Recent:
-    """A memory of the latest keys: at most ``most`` of them, and always the latest half of that."""
-
-    __slots__ = ("_half", "_new", "_old")
-
-    def __init__(self, most: int) -> None:
-        self._half = max(1, most // 2)
-        self._new: set[Hashable] = set()
-        self._old: set[Hashable] = set()
-
-    def add(self, key: Hashable) -> bool:
-        """Remember the key; False if it was known."""
-        if key in self._new or key in self._old:
-            return False
-        if len(self._new) >= self._half:
-            self._old, self._new = self._new, set()
-        self._new.add(key)
-        return True
-
-    def __len__(self) -> int:
-        return len(self._new) + len(self._old)
-
-
 class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
@@ -235,7 +212,7 @@ class State:
         self.questions: dict[str, Question] = {}
         self.older: dict[tuple[str, int], Question] = {}
         self.searches: dict[int, Search] = {}
-        self.seen = Recent(settings.max_seen)
+        self.seen: RecentKeys[Hashable] = RecentKeys(settings.max_seen)
         self.epoch = self.steps = 0
         self.token = 0
         self.numbers: dict[str, int] = {}
@@ -243,7 +220,7 @@ class State:
         self.component, self.alone = 0, False
         self.greeted: dict[NodeId, tuple[int, bool]] = {}
         self.young: dict[NodeId, float] = {}
-        self.heard = Recent(settings.max_kept)
+        self.heard: RecentKeys[Hashable] = RecentKeys(settings.max_kept)
         self.lost: dict[str, dict[str, None]] = {}
         self.due: dict[tuple[str, str], None] = {}
         # buffer and causal order
