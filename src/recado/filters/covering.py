@@ -36,7 +36,7 @@ from recado.filters.sets import (
     cuts_of,
     join,
 )
-from recado.filters.terms import STEPS, Dimension, Term, TooManyTermsError, conjoin, covered, terms_of
+from recado.filters.terms import STEPS, Dimension, Term, TooManyTermsError, conjoin, is_covered, terms_of
 from recado.model.event import ENVELOPE
 from recado.model.filter import And, Filter, Or, Sql
 from recado.model.values import Value
@@ -60,7 +60,7 @@ def covers(node: Filter, other: Filter) -> bool:
     """Does every event that matches ``other`` certainly match ``node``?"""
     union, cases = _terms_or_none(node), _terms_or_none(other)
     if union is not None and cases is not None:
-        return all(covered(case, union) for case in cases)
+        return all(is_covered(case, union) for case in cases)
     return filter_key(node) == filter_key(other) or _covers_by_parts(node, other)
 
 
@@ -116,7 +116,7 @@ def _covers_by_parts(node: Filter, other: Filter) -> bool:
     given.append(_terms_or_none(other))
     return all(
         want is not None
-        and any(have is not None and all(covered(term, want, budget=256) for term in have) for have in given)
+        and any(have is not None and all(is_covered(term, want, budget=256) for term in have) for have in given)
         for want in wanted
     )
 
@@ -200,14 +200,14 @@ def _around(a: Term, b: Term) -> Term:
 def _either(a: Term, b: Term, dimension: Dimension) -> ValueSet:
     """What the dimension may be in either term, so far as that can be told."""
     if isinstance(dimension, str):
-        return _closed(join(a.get(dimension, FULL), b.get(dimension, FULL)))
+        return _close_gaps(join(a.get(dimension, FULL), b.get(dimension, FULL)))
     for values in (TRUE_ONLY, complement(TRUE_ONLY)):
         if all(conjoin(term, [(dimension, complement(values))]) is None for term in (a, b)):
             return values
     return FULL
 
 
-def _closed(values: ValueSet) -> ValueSet:
+def _close_gaps(values: ValueSet) -> ValueSet:
     """The set, with each kind that has too many ranges replaced by the one range around them."""
     return ValueSet(values.flags, *(_hull(cuts_of(values, kind)) for kind in ORDERED))
 

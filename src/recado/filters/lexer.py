@@ -278,10 +278,10 @@ def format_string(text: str, quote: str = '"') -> str:
     """The text between quotes, as ``Reader`` reads it."""
     if text.isprintable() and quote not in text and "\\" not in text:
         return f"{quote}{text}{quote}"
-    return quote + "".join("\\" + char if char == quote else _escaped(char) for char in text) + quote
+    return quote + "".join("\\" + char if char == quote else _escape(char) for char in text) + quote
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char in _ESCAPE_OF:
         return _ESCAPE_OF[char]
     if char.isprintable():

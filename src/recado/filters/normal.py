@@ -41,7 +41,7 @@ from recado.filters.sets import (
     spans,
     to_time,
 )
-from recado.filters.terms import Dimension, Term, TooManyTermsError, atom, conjoin, covered, primes, terms_of
+from recado.filters.terms import Dimension, Term, TooManyTermsError, atom, conjoin, is_covered, primes, terms_of
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.values import Kind, Value, canonical
 
@@ -394,7 +394,7 @@ def needed_terms(node: Filter) -> list[Term]:
     terms = sorted(primes(terms_of(node)), key=lambda term: (-len(term), term_key(term)))
     for term in terms if len(terms) <= NEEDED else ():
         others = [other for other in terms if other is not term]
-        if covered(term, others, budget=256):
+        if is_covered(term, others, budget=256):
             terms = others
     return terms
 
@@ -431,14 +431,14 @@ def union_key(terms: Iterable[Term]) -> str:
 def union_filter(terms: Iterable[Term]) -> Filter:
     """A union of terms as a filter, in the order of their texts."""
     parts = [term_filter(term) for term in sorted(terms, key=term_key)]
-    return joined(Or, parts) if parts else FALSE
+    return join_parts(Or, parts) if parts else FALSE
 
 
 def term_key(term: Term, known: dict[Condition, str] | None = None) -> str:
     """The canonical text of a term; ``known`` remembers the texts of conditions."""
     known = {} if known is None else known
     texts = []
-    for item in _said(term):
+    for item in _conditions(term):
         text = known.get(item)
         if text is None:
             text = known[item] = _condition_key(*item)
@@ -448,11 +448,11 @@ def term_key(term: Term, known: dict[Condition, str] | None = None) -> str:
 
 def term_filter(term: Term) -> Filter:
     """A term as a filter, in the order of its conditions' texts."""
-    items = sorted(_said(term), key=lambda item: _condition_key(*item))
-    return joined(And, (_condition_filter(*item) for item in items)) if items else TRUE
+    items = sorted(_conditions(term), key=lambda item: _condition_key(*item))
+    return join_parts(And, (_condition_filter(*item) for item in items)) if items else TRUE
 
 
-def _said(term: Term) -> list[Condition]:
+def _conditions(term: Term) -> list[Condition]:
     """The conditions of a term, without a value set that only repeats what one of its literals implies."""
     implied = {
         (d.name, implied_set(d)) for d, values in term.items() if not isinstance(d, str | Sql) and values == TRUE_ONLY
@@ -472,7 +472,7 @@ def _condition_filter(dimension: Dimension, values: ValueSet) -> Filter:
     return dimension if values == TRUE_ONLY else Not(dimension)
 
 
-def joined(join_type: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
+def join_parts(join_type: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
     """One conjunction or disjunction; parts that are one themselves are opened, and a single part stands alone."""
     flat: list[Filter] = []
     for part in parts:
@@ -491,13 +491,13 @@ def _tree(node: Filter, positive: bool) -> Written:
         case Not(part):
             return _tree(part, not positive)
         case And() | Or():
-            parts = _opened(node, positive)
+            parts = _open_joins(node, positive)
             return _conjunction(parts) if isinstance(node, And) is positive else _disjunction(parts)
     terms = terms_of(node, positive)
     return union_key(terms), union_filter(terms)
 
 
-def _opened(node: And | Or, positive: bool) -> list[tuple[Filter, bool]]:
+def _open_joins(node: And | Or, positive: bool) -> list[tuple[Filter, bool]]:
     """The parts of a join with their polarity; nested joins that come to the same kind are opened."""
     wanted = isinstance(node, And) is positive
     out: list[tuple[Filter, bool]] = []
@@ -506,7 +506,7 @@ def _opened(node: And | Or, positive: bool) -> list[tuple[Filter, bool]]:
         while isinstance(part, Not):
             part, sign = part.part, not sign
         if isinstance(part, And | Or) and (isinstance(part, And) is sign) is wanted:
-            out.extend(_opened(part, sign))
+            out.extend(_open_joins(part, sign))
         else:
             out.append((part, sign))
     return out
@@ -555,4 +555,4 @@ def _join_written(join_type: type[And] | type[Or], sign: str, written: dict[str,
     texts = sorted(written)
     if len(texts) == 1:
         return texts[0], written[texts[0]]
-    return f"({sign.join(texts)})", joined(join_type, (written[text] for text in texts))
+    return f"({sign.join(texts)})", join_parts(join_type, (written[text] for text in texts))

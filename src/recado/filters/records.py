@@ -67,7 +67,7 @@ def read_subscription(line: bytes | str, limits: Limits = LIMITS, known: KnownFi
         raise SubscriptionError(f"the record has {len(line):,} bytes; the limit is {limits.subscription_bytes:,}")
     record = _parse(line)
     _check_keys(line.encode() if isinstance(line, str) else line, record)
-    id = _limited("id", str(record.id), limits.id_chars)
+    id = _check_length("id", str(record.id), limits.id_chars)
     if not id:
         raise SubscriptionError('$.id: the subscription has no id; give it one such as {"id": "s-1"}')
     filter = None
@@ -77,8 +77,8 @@ def read_subscription(line: bytes | str, limits: Limits = LIMITS, known: KnownFi
     subscription = Subscription(
         id=id,
         filter=_filter(record, limits) if filter is None else filter,
-        type=_limited("type", record.type or "", limits.pattern_chars),
-        owner=_limited("owner", record.owner or "", limits.owner_chars),
+        type=_check_length("type", record.type or "", limits.pattern_chars),
+        owner=_check_length("owner", record.owner or "", limits.owner_chars),
         expires_at=_instant(record.expires_at),
         constraints=tuple(record.constraints or ()),
         semantic=record.semantic,
@@ -130,7 +130,7 @@ def _filter(record: _Record, limits: Limits) -> Filter:
         raise SubscriptionError(f"subscription {str(record.id)!r}: {error}") from error
 
 
-def _limited(name: str, text: str, longest: int) -> str:
+def _check_length(name: str, text: str, longest: int) -> str:
     if len(text) > longest:
         raise SubscriptionError(f"$.{name}: has {len(text):,} characters; the limit is {longest:,}")
     return text
@@ -212,7 +212,7 @@ class _Reader:
             _fail(path, f"expected an object with one member, the dialect, but found {found}", _ONE_DIALECT)
         dialect, content = next(iter(document.items()))
         if dialect not in self.dialects:
-            _fail(path, f"there is no dialect {_shown(dialect)}", f"the dialects are {', '.join(self.dialects)}")
+            _fail(path, f"there is no dialect {_show(dialect)}", f"the dialects are {', '.join(self.dialects)}")
         return self.dialects[dialect](content, f"{path}.{dialect}", depth)
 
     def every(self, documents: list[Json], path: str, depth: int) -> Filter:
@@ -223,10 +223,10 @@ class _Reader:
         return tuple(self.filter(document, f"{path}[{i}]", depth + 1) for i, document in enumerate(documents))
 
     def _all(self, content: Json, path: str, depth: int) -> Filter:
-        return self.every(_nested(content, path), path, depth)
+        return self.every(_check_nested(content, path), path, depth)
 
     def _any(self, content: Json, path: str, depth: int) -> Filter:
-        parts = self._parts(_nested(content, path), path, depth)
+        parts = self._parts(_check_nested(content, path), path, depth)
         return Or(parts) if len(parts) > 1 else parts[0]
 
     def _not(self, content: Json, path: str, depth: int) -> Filter:
@@ -256,7 +256,7 @@ class _Reader:
     def _predicate(self, predicate: Predicate, name: Json, text: Json, path: str) -> Filter:
         self._count(path)
         _check_text(name, path, "an attribute name", self.limits.name_chars)
-        place = f"{path}.{_shown(name)[1:-1]}"
+        place = f"{path}.{_show(name)[1:-1]}"
         _check_text(text, place, "the text to compare with", self.limits.pattern_chars)
         return predicate(name, text)
 
@@ -271,7 +271,7 @@ def dump(node: Filter) -> list[Json]:
     if node == TRUE:
         return []
     if isinstance(node, And) and node.parts and _as_sql(node) is None:
-        return [_dump(part) for part in _needed(node.parts)]
+        return [_dump(part) for part in _without_guards(node.parts)]
     return [_dump(node)]
 
 
@@ -281,7 +281,7 @@ def _dump(node: Filter) -> Json:
         return found
     match node:
         case And(parts) if parts:
-            return {"all": [_dump(part) for part in _needed(parts)]}
+            return {"all": [_dump(part) for part in _without_guards(parts)]}
         case Or(parts) if parts:
             return {"any": [_dump(part) for part in parts]}
         case Not(part):
@@ -294,7 +294,7 @@ def _dump(node: Filter) -> Json:
     )
 
 
-def _needed(parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
+def _without_guards(parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
     """The parts without those that only stand guard before a CESQL expression."""
     guards: set[Filter] = set()
     for part in parts:
@@ -352,7 +352,7 @@ def _like_guess(name: str, wildcards: str) -> Iterator[str]:
         yield format_node(Like(Attribute(name), pattern))
 
 
-def _nested(content: Json, path: str) -> list[Json]:
+def _check_nested(content: Json, path: str) -> list[Json]:
     if not isinstance(content, list) or not content:
         found = "an empty one" if isinstance(content, list) else _kind(content)
         _fail(path, f"expected a list of at least one filter but found {found}")
@@ -375,7 +375,7 @@ def _kind(value: Json) -> str:
     return names.get(type(value), "a number")
 
 
-def _shown(value: Json) -> str:
+def _show(value: Json) -> str:
     text = str(value)
     return repr(text if len(text) <= 40 else text[:40] + "...")
 

@@ -182,7 +182,7 @@ def terms_of(node: Filter, positive: bool = True) -> list[Term]:
         case And(parts) | Or(parts):
             if isinstance(node, And) is positive:
                 return _product(parts, positive)
-            return fused([term for part in parts for term in terms_of(part, positive)])
+            return fuse([term for part in parts for term in terms_of(part, positive)])
     dimension, values = atom(node)
     term = conjoin({}, [(dimension, values if positive else complement(values))])
     return [] if term is None else [term]
@@ -206,18 +206,18 @@ def _product(parts: Iterable[Filter], positive: bool) -> list[Term]:
         met = (conjoin(a, b.items()) for a in out for b in union)
         out = [term for term in met if term is not None]
         if len(union) > 1:
-            out = fused(out)
+            out = fuse(out)
     return out
 
 
-def fused(terms: list[Term]) -> list[Term]:
+def fuse(terms: list[Term]) -> list[Term]:
     """An equal union with fewer terms: those that differ in one dimension only are joined, contained ones dropped."""
     if len(terms) < 2:
         return terms
     terms = _join_alike(terms)
     if len(terms) > TERMS:
         raise TooManyTermsError("too many alternatives")
-    return absorbed(terms)
+    return absorb(terms)
 
 
 def _join_alike(terms: list[Term]) -> list[Term]:
@@ -240,20 +240,20 @@ def _join_bucket(terms: list[Term]) -> list[Term]:
             rest = frozenset(item for item in term.items() if item[0] != dimension)
             held = alike.get(rest)
             if held is not None:
-                term = _with(held, dimension, join(held.get(dimension, FULL), term.get(dimension, FULL)))
+                term = _replace(held, dimension, join(held.get(dimension, FULL), term.get(dimension, FULL)))
             alike[rest] = term
         terms = list(alike.values())
     return terms
 
 
-def _with(term: Term, dimension: Dimension, values: ValueSet) -> Term:
+def _replace(term: Term, dimension: Dimension, values: ValueSet) -> Term:
     out = {d: v for d, v in term.items() if d != dimension}
     if values != FULL:
         out[dimension] = values
     return out
 
 
-def absorbed(terms: list[Term]) -> list[Term]:
+def absorb(terms: list[Term]) -> list[Term]:
     """Without the terms that another one contains."""
     inside = inclusion(terms)
     out: list[Term] = []
@@ -304,7 +304,7 @@ def _consensus(a: Term, b: Term) -> Iterator[Term]:
             yield new
 
 
-def covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
+def is_covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
     """Is the term certainly contained in the union of the others? Within the budget, exact where value sets are."""
     inside = inclusion([term, *union])
     if any(inside(term, other) for other in union):
@@ -317,7 +317,7 @@ def covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
         while pieces is None:
             if i == len(union):
                 return False
-            pieces = _without(rest, union[i])
+            pieces = _cut_out(rest, union[i])
             i += 1
         steps += 1 + len(pieces)
         if steps > budget:
@@ -326,7 +326,7 @@ def covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
     return True
 
 
-def _without(term: Term, other: Term) -> list[Term] | None:
+def _cut_out(term: Term, other: Term) -> list[Term] | None:
     """What is left of a term after another one is cut out, as disjoint terms; None if they do not meet."""
     pieces: list[Term] = []
     current: Term | None = term

@@ -242,7 +242,7 @@ def compile_filter(
     if settings.unmatched == "fail" or not aliases:
         return asked
     owners = {text_alias: alias for (alias, _), text_alias in by_text.items()}
-    return _ignoring(asked, owners, tuple(aliases.values()))
+    return _ignore(asked, owners, tuple(aliases.values()))
 
 
 def _by_text(node: Filter, by_text: Mapping[tuple[str, str], str]) -> Filter:
@@ -256,16 +256,16 @@ def _by_text(node: Filter, by_text: Mapping[tuple[str, str], str]) -> Filter:
     return node
 
 
-def _ignoring(node: Filter, owners: Mapping[str, str], aliases: tuple[str, ...]) -> Filter:
+def _ignore(node: Filter, owners: Mapping[str, str], aliases: tuple[str, ...]) -> Filter:
     """With predicates left out whose alias is absent; false if all are (Algorithm 1)."""
-    grouped = _grouped(node, owners)
+    grouped = _group(node, owners)
     if grouped is not None and len(grouped) <= BRANCHES:
-        return _taken_apart(grouped)
+        return _take_apart(grouped)
     some = Or(tuple(Exists(alias) for alias in aliases))
-    return And((some, Not(_left_out(node, owners)), _kept(node, owners)))
+    return And((some, Not(_leave_out(node, owners)), _keep(node, owners)))
 
 
-def _grouped(node: Filter, owners: Mapping[str, str]) -> dict[str, Filter] | None:
+def _group(node: Filter, owners: Mapping[str, str]) -> dict[str, Filter] | None:
     """What a conjunction of plain predicates asks of each alias; None for any other filter."""
     found: dict[str, list[Filter]] = {}
     for part in node.parts if isinstance(node, And) else (node,):
@@ -278,7 +278,7 @@ def _grouped(node: Filter, owners: Mapping[str, str]) -> dict[str, Filter] | Non
     return {alias: parts[0] if len(parts) == 1 else And(tuple(parts)) for alias, parts in found.items()}
 
 
-def _taken_apart(asked: Mapping[str, Filter]) -> Filter:
+def _take_apart(asked: Mapping[str, Filter]) -> Filter:
     """The first alias that is there says which branch is meant, so every branch has a predicate to be found by."""
     aliases = list(asked)
     branches = []
@@ -289,27 +289,27 @@ def _taken_apart(asked: Mapping[str, Filter]) -> Filter:
     return branches[0] if len(branches) == 1 else Or(tuple(branches))
 
 
-def _kept(node: Filter, owners: Mapping[str, str]) -> Filter:
+def _keep(node: Filter, owners: Mapping[str, str]) -> Filter:
     """What a node asks, given that it is not left out."""
     match node:
         case And(parts):
-            return And(tuple(Or((_left_out(part, owners), _kept(part, owners))) for part in parts))
+            return And(tuple(Or((_leave_out(part, owners), _keep(part, owners))) for part in parts))
         case Or(parts):
-            return Or(tuple(And((Not(_left_out(part, owners)), _kept(part, owners))) for part in parts))
+            return Or(tuple(And((Not(_leave_out(part, owners)), _keep(part, owners))) for part in parts))
         case Not(part):
-            return Not(_kept(part, owners))
+            return Not(_keep(part, owners))
     return node
 
 
-def _left_out(node: Filter, owners: Mapping[str, str]) -> Filter:
+def _leave_out(node: Filter, owners: Mapping[str, str]) -> Filter:
     """Is a node left out?"""
     match node:
         case Constant():
             return FALSE
         case And(parts) | Or(parts):
-            return And(tuple(_left_out(part, owners) for part in parts)) if parts else FALSE
+            return And(tuple(_leave_out(part, owners) for part in parts)) if parts else FALSE
         case Not(part):
-            return _left_out(part, owners)
+            return _leave_out(part, owners)
         case Sql(text):
             names = sorted(cesql.names(text) - {SPECVERSION})
             return Or(tuple(Not(Exists(name)) for name in names)) if names else FALSE

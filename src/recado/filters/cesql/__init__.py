@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from recado.filters.cesql.evaluator import Run, View, compiled, static_type, wildcard
+from recado.filters.cesql.evaluator import Run, View, compile_node, static_type, wildcard
 from recado.filters.cesql.lowering import lower
 from recado.filters.cesql.nodes import Attribute, CesqlValue, Expression, Like, names_in, walk
 from recado.filters.cesql.parser import format_node, parse_text
@@ -72,7 +72,7 @@ def size(text: str) -> Size:
 def accepts(text: str, view: View) -> bool:
     """Does the event pass: does the expression yield true, and no error?"""
     try:
-        return _compiled(text)[1](view) is True
+        return _compile(text)[1](view) is True
     except EvaluationError:
         return False
 
@@ -88,20 +88,20 @@ def to_filter(text: str, limits: Limits = LIMITS) -> Filter:
 
 def evaluate(text: str, view: View) -> Result:
     """The value of the expression for a view of an event, and the error that ended the evaluation, if any."""
-    root, run = _compiled(text)
+    root, run = _compile(text)
     try:
         return Result(run(view))
     except EvaluationError as fault:
-        return _failed(root, fault)
+        return _fail(root, fault)
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled(text: str) -> tuple[Expression, Run]:
+def _compile(text: str) -> tuple[Expression, Run]:
     root = parse(text)
-    return root, compiled(root)
+    return root, compile_node(root)
 
 
-def _failed(root: Expression, fault: EvaluationError) -> Result:
+def _fail(root: Expression, fault: EvaluationError) -> Result:
     """The root has a value of its own beside its own error; beside any other, the zero value of its type."""
     zero = (static_type(root) or bool)()
     return Result(fault.value if fault.owner is root else zero, Failure(fault.kind, str(fault)))

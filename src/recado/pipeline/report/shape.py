@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from recado.filters.covering import covers
 from recado.filters.expression import parse
 from recado.filters.sets import ORDERED, ValueSet, next_cut, within
-from recado.filters.terms import Term, TooManyTermsError, covered, primes, terms_of
+from recado.filters.terms import Term, TooManyTermsError, is_covered, primes, terms_of
 from recado.model.filter import Filter, Sql
 from recado.model.limits import LIMITS
 
@@ -72,7 +72,7 @@ def covers_shape(shape: Shape, other: Shape) -> bool:
         return all(name in held and within(held[name], values) for name, values in shape.box.items())
     if shape.terms is None or other.terms is None:
         return covers(shape.filter, other.filter)
-    return all(covered(case, shape.terms) for case in other.terms)
+    return all(is_covered(case, shape.terms) for case in other.terms)
 
 
 def hides(shape: Shape, other: Shape) -> bool:

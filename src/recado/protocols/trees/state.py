@@ -13,6 +13,7 @@ one operation only). How long each is kept:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from typing import Literal
 
 import msgspec
