@@ -6,9 +6,18 @@ import pytest
 
 from brute import Maker
 from recado.filters.evaluate import holds
-from recado.filters.literals import excludes, implied_set, implies, literal_key, settle, shared_head, simplify_predicate
 from recado.filters.sets import EMPTY, STRINGS, ValueSet, contains, meet, of_compare, of_prefix, of_values
-from recado.filters.terms import atom, conjoin
+from recado.filters.terms import (
+    atom,
+    conjoin,
+    excludes,
+    implied_set,
+    implies,
+    literal_key,
+    settle,
+    shared_head,
+    simplify_predicate,
+)
 from recado.model.filter import And, Regex, Similar, Sql, Text
 
 WORDS = ["".join(letters) for n in range(5) for letters in product("abB", repeat=n)] + [

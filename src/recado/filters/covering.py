@@ -19,7 +19,6 @@ from itertools import islice, product
 
 from recado.filters import cesql
 from recado.filters.evaluate import evaluate, holds, names_of, walk
-from recado.filters.literals import Literal, candidates, needs_string
 from recado.filters.nodes import is_predicate, predicate_kind
 from recado.filters.normal import filter_key, needed_terms, union_filter
 from recado.filters.sets import (
@@ -36,7 +35,18 @@ from recado.filters.sets import (
     cuts_of,
     join,
 )
-from recado.filters.terms import STEPS, Dimension, Term, TooManyTermsError, conjoin, is_covered, terms_of
+from recado.filters.terms import (
+    STEPS,
+    Dimension,
+    Literal,
+    Term,
+    TooManyTermsError,
+    candidates,
+    conjoin,
+    is_covered,
+    needs_string,
+    terms_of,
+)
 from recado.model.event import ENVELOPE
 from recado.model.filter import And, Filter, Or, Sql
 from recado.model.values import Value

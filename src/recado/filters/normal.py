@@ -21,7 +21,6 @@ from json.encoder import encode_basestring as quote
 from typing import Any
 
 from recado.filters.evaluate import walk
-from recado.filters.literals import implied_set, literal_key
 from recado.filters.sets import (
     ABSENT,
     BOTTOM,
@@ -41,7 +40,18 @@ from recado.filters.sets import (
     spans,
     to_time,
 )
-from recado.filters.terms import Dimension, Term, TooManyTermsError, atom, conjoin, is_covered, primes, terms_of
+from recado.filters.terms import (
+    Dimension,
+    Term,
+    TooManyTermsError,
+    atom,
+    conjoin,
+    implied_set,
+    is_covered,
+    literal_key,
+    primes,
+    terms_of,
+)
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.values import Kind, Value, canonical
 

@@ -1,9 +1,9 @@
 """CESQL 1.0, the CloudEvents SQL expression language, with its own rules for types, casts and errors.
 
 ``accepts`` is what an ``Sql`` filter node means: the expression yields true and no error. ``to_filter`` compiles an
-expression into the common filter nodes, as far as they say exactly the same. The parts: ``lexer``, ``parser``,
-``nodes``, ``printer`` for the language; ``types``, ``functions``, ``like``, ``evaluator`` for its meaning;
-``truth``, ``atoms``, ``lowering`` for the way into the common tree.
+expression into the common filter nodes, as far as they say exactly the same. The parts: ``nodes`` and ``parser``
+for the language, ``types`` and ``evaluator`` for its meaning, ``atoms`` and ``lowering`` for the way into the common
+tree.
 """
 
 from __future__ import annotations
