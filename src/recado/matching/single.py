@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
+from recado.matching.arrays import plain
 from recado.matching.instructions import JUMPS
 from recado.matching.jit import lean, lean_jit
 from recado.matching.kernel import verify, verify_called
@@ -132,6 +133,7 @@ def match_event(store_handle, blank_handle, event, event_texts, data, stamp):
     tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``.
     """
     store, blank = open_store(store_handle), open_blank(blank_handle)
+    event, event_texts, data = plain(event), plain(event_texts), plain(data)
     codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
     counts[FOUND] = counts[UNCERTAIN] = counts[CANDIDATES] = 0
     size = event.shape[0]
