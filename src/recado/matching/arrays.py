@@ -31,7 +31,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype
-from numba.core import types
+from numba.core import types as numba_types
 from numba.core.cgutils import unpack_tuple
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from recado.matching.jit import PLAIN
 
 Array = NDArray[Any]
+types: Any = numba_types
 _PLAIN: WeakValueDictionary[int, Arrays] = WeakValueDictionary()  # where kernels are plain Python: whose a handle is
 COLUMNS = 3  # of a handle: address, length, width
 
@@ -92,7 +93,7 @@ class Arrays:
             _PLAIN[id(self.handle)] = self
 
 
-class PlainType(types.Type):  # type: ignore[misc]  # numba has no types
+class PlainType(numba_types.Type):
     """What numba knows of a plain array."""
 
     def __init__(self, dtype: Any, dimensions: int) -> None:
@@ -101,7 +102,7 @@ class PlainType(types.Type):  # type: ignore[misc]  # numba has no types
 
 
 @register_model(PlainType)
-class _Plain(models.StructModel):  # type: ignore[misc]
+class _Plain(models.StructModel):  # type: ignore[misc]  # numba has no types
     def __init__(self, manager: Any, kind: PlainType) -> None:
         lengths = [("length", types.intp), ("width", types.intp)][: kind.dimensions]
         super().__init__(manager, kind, [("data", types.CPointer(kind.dtype)), *lengths])
@@ -116,7 +117,11 @@ def _make_plain(context: Any, builder: Any, kind: PlainType, data: Any, shape: l
 
 def data_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     """The address of the elements of an array, plain or not."""
-    return builder.extract_value(array, 0) if isinstance(kind, PlainType) else make_array(kind)(context, builder, array).data
+    return (
+        builder.extract_value(array, 0)
+        if isinstance(kind, PlainType)
+        else make_array(kind)(context, builder, array).data
+    )
 
 
 @infer_global(operator.getitem)
@@ -186,7 +191,7 @@ def _shape(context: Any, builder: Any, kind: PlainType, array: Any) -> Any:
     return context.make_tuple(builder, types.UniTuple(types.intp, kind.dimensions), lengths)
 
 
-class ArraysType(types.Type):  # type: ignore[misc]
+class ArraysType(numba_types.Type):
     """What numba knows of a subclass of ``Arrays``: the places and types of its fields."""
 
     def __init__(self, owner: type[Arrays]) -> None:

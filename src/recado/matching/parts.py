@@ -5,8 +5,8 @@
   strings to arrays of dates, each time that a kernel adds two integers.
 - A function that only kernels call is a *part*: numba makes of every function a library that could run, optimised and
   translated to machine code. One that others call is linked into them and optimised again with them; its own machine
-  code never runs, so parts stop before it is made. They are optimised, for what is inlined must be small: without
-  that compiling takes less time still, and matching one event a tenth more.
+  code never runs, so parts stop before it is made. Each is optimised for itself and tidied up with what is inlined
+  into it; the optimiser's long list of passes runs over the kernel that has them all, once and not at every level.
 """
 
 from __future__ import annotations
@@ -87,6 +87,12 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     @property
     def codegen(self) -> Any:
         return _NoEnvironment()
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager(  # noqa: SLF001
+            loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
+        )
+        passes.run(self._final_module, builder)
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
