@@ -16,8 +16,8 @@ the compiler may read an address once and keep it.
 A field has one type for ever: an array of another type or order, or a read-only one, is refused when it is assigned.
 
 Inside a kernel a field is a *plain* array: an address and its lengths, nothing to count references by and no strides.
-Reading an element is two instructions of LLVM instead of some thirty, because an index is never counted from the
-end: **a negative index is out of bounds**. ``plain(array)`` makes the same of an array that is an argument.
+Reading an element takes few instructions of LLVM, because an index is never counted from the end: **a negative index
+is out of bounds**. ``plain(array)`` makes the same of an array that is an argument.
 """
 
 from __future__ import annotations
