@@ -186,7 +186,8 @@ def test_each_document_has_an_outline_and_errata(title):
     ],
 )
 def test_citations_are_found(text, expected):
-    assert list(citations(ROOT / "src/recado/semantics/any.py", text, bare=True)) == expected
+    found = citations(ROOT / "src/recado/semantics/any.py", text, bare=True)
+    assert list(dict.fromkeys(found)) == expected
 
 
 def test_every_section_that_is_cited_is_in_the_outline():
