@@ -36,6 +36,8 @@ SOURCE = ROOT / "src" / "recado"
 PAGE = ROOT / "docs" / "architecture.md"
 COUNTED = re.compile(r"(\d+) calls in (\d+) files.*?(\d+) functions\s+in\s+(\d+)\s+files", re.DOTALL)
 LOG_THREAD = "recado-log"
+COMMENT_COLUMN = 68
+"""Where the diagram's remarks begin."""
 HANDED_OVER = ("call_soon", "call_soon_threadsafe", "create_task", "submit", "write")
 """Functions of asyncio and concurrent.futures by which something goes on in another turn, thread or process."""
 HANDED_OVER_IN_C = ("execute", "executemany", "set_result")
@@ -102,14 +104,8 @@ def test_every_package_is_a_room():
 def test_the_diagram_has_every_room_at_its_height():
     found = re.search(r"^```text\n(.*?)^```", part("One core, three engines"), re.MULTILINE | re.DOTALL)
     assert found
-    lines = found[1].splitlines()
-    height = {
-        room: number
-        for number, line in enumerate(lines)
-        for layer in layers()
-        for room in layer
-        if room in line.split()
-    }
+    words = [line[:COMMENT_COLUMN].split() for line in found[1].splitlines()]
+    height = {room: number for number, line in enumerate(words) for layer in layers() for room in layer if room in line}
     assert set(height) == {room for layer in layers() for room in layer}
     below = [[height[room] for room in layer] for layer in layers()]
     assert all(max(upper) <= min(lower) for upper, lower in pairwise(below))
