@@ -53,8 +53,8 @@ NAMES = {
     "ears": "listener",
 }
 """Parts of names in code, and the word to use."""
-KEPT = {"leg_ttl_seconds", "note"}
-"""Names that users type, or that are in files, and so stay: settings, members of records, columns."""
+KEPT = {"leg_ttl_seconds", "note", "feed", "held"}
+"""Names that stay: what users type or files hold (settings, members of records), and verbs such as a decoder's ``feed``."""
 
 
 def prose_of(text: str) -> str:
