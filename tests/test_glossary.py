@@ -54,7 +54,7 @@ NAMES = {
 }
 """Parts of names in code, and the word to use."""
 KEPT = {"leg_ttl_seconds", "note", "feed", "held"}
-"""Names that stay: what users type or files hold (settings, members of records), and verbs such as a decoder's ``feed``."""
+"""Names that stay: what users type or files hold (settings, members of records), and verbs (a decoder's ``feed``)."""
 
 
 def prose_of(text: str) -> str:
