@@ -17,7 +17,7 @@ import msgspec
 from experiments.base import Experiment, Results, load
 from experiments.expected import ExperimentError
 from recado.sim.runs.results import Journal, Row, code_digest, read_results, write_results
-from recado.sim.runs.run import execute
+from recado.sim.runs.run import execute_runs
 from recado.sim.runs.scenario import Scenario
 
 
@@ -66,7 +66,7 @@ def _sweep(scenario: Scenario, folder: Path, force: bool, workers: int | None) -
         missing = journal.missing()
         done, steps = len(runs) - len(missing), 0
         yield Progress(folder.name, done, len(runs))
-        for outcome in execute(missing, workers):
+        for outcome in execute_runs(missing, workers):
             journal.add(outcome)
             done, steps = done + 1, steps + outcome.steps
             yield Progress(folder.name, done, len(runs), steps)
@@ -101,7 +101,7 @@ def _place(out: Path, study: str) -> Path:
 
 def _code(experiment: Experiment) -> str:
     """A fingerprint of all that a study's answers depend on."""
-    return f"{code_digest(f'experiments/{experiment.name}', *experiment.rooms)} {experiment.inputs()}".strip()
+    return f"{code_digest(Path(__file__).parent / experiment.name, *experiment.rooms)} {experiment.inputs()}".strip()
 
 
 def _keep(path: Path, answers: Answers) -> None:

@@ -17,16 +17,14 @@ from recado.model.subscription import Subscription
 from recado.overlay.client import NodeClient, ask
 from recado.overlay.launch import start, unlinked
 from recado.overlay.plan import PlannedNode
-from recado.overlay.protocol import trees
 from recado.protocols.pubsub import Notified
 from recado.protocols.topology import parse_edges
 
 FAST = {"repair_seconds": 0.05, "patience": 2.0, "settle_seconds": 1.0}
-TREES = trees(FAST)
 
 
 def tree_node(name, **options):
-    return node(name, protocol=TREES, **options)
+    return node(name, protocol="trees", settings=FAST, **options)
 
 
 class Reader:

@@ -15,8 +15,8 @@ from recado.model.subscription import Subscription
 from recado.overlay.hello import Hello, Ping, Pong, Refuse, encode_control, header
 from recado.overlay.limits import OverlayError
 from recado.overlay.node import Node
-from recado.overlay.protocol import OverlayProtocol
 from recado.overlay.security import Tls
+from recado.protocols.wire import encode
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 KEY = b"0123456789abcdef"
@@ -295,7 +295,7 @@ def test_any_bytes_at_all_on_a_link_harm_nobody():
 
     async def test():
         rng = Random(5)
-        payload = FLOOD.encode(News(b'{"id": "e-1", "Price": 3}'))
+        payload = encode(News(b'{"id": "e-1", "Price": 3}'))
         async with node("a") as a, node("b", peers=[str(a.address)]) as b:
             await a.linked("b")
             for _ in range(150):
@@ -399,7 +399,7 @@ def test_a_message_that_the_machine_fails_at_ends_that_link_only(caplog):
         async with node("a") as a, node("c", peers=[str(a.address)]) as c:
             hand = await (await Hand.to(a)).become("b", a)
             await a.linked("b", "c")
-            payload = FLOOD.encode(Odd())
+            payload = encode(Odd())
             hand.writer.write(header(payload) + payload)
             (told,) = refusals(await hand.last_words())
             assert "b sent a Odd that cannot be taken: a bug in the machine" in told
@@ -452,7 +452,7 @@ def test_too_many_connections_are_refused_with_the_limit():
         ({"overlay": "other"}, "the other side is of overlay"),
         ({"key": b"another key, long"}, "the shared keys differ"),
         ({"key": b""}, "the shared keys differ"),
-        ({"protocol": OverlayProtocol("other", FLOOD.make, Odd)}, "the other side is of protocol"),
+        ({"protocol": msgspec.structs.replace(FLOOD, name="other")}, "the other side is of protocol"),
     ],
 )
 def test_nodes_that_do_not_fit_do_not_link(options, reason, caplog):

@@ -5,7 +5,7 @@ import pytest
 from recado.protocols.machine import LinkDown, LinkUp, Received, Send, Started
 from recado.protocols.topology import line, parse_edges, random_graph
 from recado.sim.draws import uniform
-from recado.sim.faults import Cuts, Outages, storm
+from recado.sim.faults import Cuts, Outages, schedule_failures
 from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import Links, UnitDelay
 from sim.machines import Flood, Recorder
@@ -172,7 +172,7 @@ def test_after_a_storm_everybody_knows_the_links_that_work(seed):
     for node in topology.nodes:
         simulation.add(node, Flood(node), topology.neighbours(node))
     outages = Outages(simulation, topology, Flood, cuts, notice_seconds=0.3)
-    storm(outages, stream(seed, "storm"), rate=5.0, seconds=20.0)
+    schedule_failures(outages, stream(seed, "storm"), rate=5.0, seconds=20.0)
     for number in range(100):
         simulation.at(number / 5, lambda number=number: simulation.ask(number % 12, f"word {number}"))
     simulation.run()
@@ -214,7 +214,7 @@ def test_a_storm_is_the_same_for_the_same_stream():
         outages = Outages(simulation, topology, Recorder, cuts)
         turn = outages.turn
         outages.turn = lambda target: (turned.append((simulation.now, target)), turn(target))
-        storm(outages, stream(seed), rate=1.0, seconds=30.0)
+        schedule_failures(outages, stream(seed), rate=1.0, seconds=30.0)
         simulation.run()
         return turned
 

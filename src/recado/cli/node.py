@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from recado.cli.output import complain, console, for_people, plural, write_json, write_line
-from recado.cli.verb import Source, verb
+from recado.cli.verb import Source, import_from_here, verb
 
 if TYPE_CHECKING:
     from recado.overlay.client import NodeClient
@@ -30,6 +30,7 @@ def run(
     peer: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     name: str = "",
     overlay: str = "recado",
+    protocol: str = "",
     state: Path | None = None,
     key_file: Path | None = None,
     tls_cert: Path | None = None,
@@ -52,6 +53,8 @@ def run(
         The node's name, unique in its overlay. Without one, the host's name and the port.
     overlay
         The name of the overlay; nodes of others are refused.
+    protocol
+        The protocol of all nodes of the overlay, by its name, or your own as module:Class; docs/overlay.md lists them.
     state
         A folder for what must outlive the process; without it a restarted node begins anew.
     key_file
@@ -63,24 +66,26 @@ def run(
     tls_ca
         The authority that signed the peers' certificates.
     setting
-        A setting of the tree protocol as NAME=VALUE, such as causal=true or buffer=100; may be repeated.
+        A setting of the protocol as NAME=VALUE, such as causal=true or buffer=100; may be repeated.
     """
     import asyncio
 
     from recado.overlay.launch import log_to_stderr, run_nodes
     from recado.overlay.names import socket_path
     from recado.overlay.node import Node
-    from recado.overlay.protocol import trees
     from recado.overlay.security import read_key
+    from recado.protocols.registry import DEFAULT
 
     log_to_stderr()
+    import_from_here()
     name = name or _default_name(listen)
     node = Node(
         name,
         listen=listen,
         peers=peer,
         overlay=overlay,
-        protocol=trees(_settings(setting)),
+        protocol=protocol or DEFAULT,
+        settings=_settings(setting),
         key=read_key(key_file) if key_file else b"",
         tls=_tls(tls_cert, tls_key, tls_ca),
         state=state,
@@ -306,7 +311,7 @@ def show(subscription: str = "", /, *, json: bool = False, node: NodeName = "") 
         The node to show.
     """
     from recado.cli.overlay import node_view, tree_view
-    from recado.overlay.client import Watch
+    from recado.overlay.client import Watch, is_branch
     from recado.overlay.names import find_node, running
 
     path = find_node(node)
@@ -317,7 +322,8 @@ def show(subscription: str = "", /, *, json: bool = False, node: NodeName = "") 
             view: list[Any] = [tree_view(subscription, rows)]
         else:
             shown = watch.ask(path.stem, "show")
-            trees = {id: watch.rows(id) for rows in shown["machine"].get("tables", {}).values() for id in rows}
+            tables = shown["machine"].get("tables", {}).values()
+            trees = {name: watch.rows(name) for rows in tables for name, row in rows.items() if is_branch(row)}
             view = node_view(shown, trees)
     if for_people(json):
         out = console()

@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from recado.cli.output import complain, console, for_people, plural, write_json
-from recado.cli.verb import FAILED, OK, verb
+from recado.cli.verb import FAILED, OK, import_from_here, verb
 
 _HELP = """\
 A topology file says who is linked with whom:
@@ -41,7 +41,14 @@ Overlay = Annotated[str, Parameter(help="The overlay's name; with only one runni
 
 @app.command
 def up(
-    topology: Path, /, *, processes: int = 0, seconds: float = 60.0, resume: bool = False, json: bool = False
+    topology: Path,
+    /,
+    *,
+    protocol: str = "",
+    processes: int = 0,
+    seconds: float = 60.0,
+    resume: bool = False,
+    json: bool = False,
 ) -> int:
     """Start the nodes of a topology file and wait until all links are up.
 
@@ -51,6 +58,8 @@ def up(
     ----------
     topology
         The topology file, in TOML.
+    protocol
+        The protocol that the nodes run, by its name, or your own as module:Class; without it, what the file says.
     processes
         Spread the nodes over so many processes; 0 gives each node its own.
     seconds
@@ -63,7 +72,8 @@ def up(
     from recado.overlay.launch import new_launch, relaunch, start
     from recado.overlay.plan import read_plan
 
-    plan = read_plan(topology)
+    import_from_here()
+    plan = read_plan(topology, protocol)
     launch = relaunch(plan) or new_launch(plan, topology.parent)
     started = start(launch, processes, seconds, fresh=not resume)
     complain(f"overlay {launch.overlay}: started {plural(len(started), 'node')}, all links are up")
@@ -206,13 +216,10 @@ def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
 
 def node_view(shown: Mapping[str, Any], trees: Mapping[str, Rows]) -> list[RenderableType]:
     """A node with everything that it knows."""
-    machine = shown["machine"]
     about = Text(f"{shown['node']} of overlay {shown['overlay']}, {shown['protocol']}, listens on {shown['address']}")
-    roles = [f"publishes {', '.join(machine['publishes'])}"] if machine.get("publishes") else []
-    roles += [f"subscribed: {', '.join(machine['subscriptions'])}"] if machine.get("subscriptions") else []
     return [
         about,
-        Text("; ".join(roles) or "a broker: neither publishes nor subscribes"),
+        Text("; ".join(shown["roles"])),
         "",
         links_table(shown["links"]),
         "",

@@ -7,24 +7,20 @@ line. From the bytes upward: ``frames`` and ``hello`` (pure), ``link`` and ``lin
 
 from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits
 from recado.overlay.node import Node
-from recado.overlay.protocol import TREES, OverlayProtocol, trees
 from recado.overlay.security import Tls, read_key
 from recado.overlay.streams import Gap, Stream
 from recado.protocols.pubsub import Notified, Settled, Unpublished
 
 __all__ = [
     "OVERLAY_LIMITS",
-    "TREES",
     "Gap",
     "Node",
     "Notified",
     "OverlayError",
     "OverlayLimits",
-    "OverlayProtocol",
     "Settled",
     "Stream",
     "Tls",
     "Unpublished",
     "read_key",
-    "trees",
 ]

@@ -128,11 +128,11 @@ class Watch:
     # -- trees
 
     def rows(self, subscription: str) -> dict[str, dict[str, Any]]:
-        """Each node's routing row of a subscription, where it has one."""
+        """Each node's part of the tree of a subscription, where it has one."""
         found = {}
         for name, shown in self.all("show").items():
             for rows in shown["machine"].get("tables", {}).values():
-                if subscription in rows:
+                if is_branch(rows.get(subscription)):
                     found[name] = rows[subscription]
         return found
 
@@ -142,6 +142,11 @@ class Watch:
             {"node": name, **step} for name, told in self.all("story", about=about, last=last).items() for step in told
         ]
         return sorted(steps, key=lambda step: (step["time"], step["node"], step["step"]))[-last:]
+
+
+def is_branch(row: Any) -> bool:
+    """Is a row of a machine's tables a part of a tree, with the nodes that it leads to and comes from?"""
+    return isinstance(row, dict) and "next" in row and "origin" in row
 
 
 def settled(counts: dict[str, Any]) -> bool:

@@ -30,8 +30,8 @@ from recado.overlay.limits import OverlayError, why
 from recado.overlay.names import check_name, overlay_folder, runtime, socket_path
 from recado.overlay.node import Node
 from recado.overlay.plan import Plan
-from recado.overlay.protocol import trees
 from recado.overlay.security import Address, read_address, read_key
+from recado.protocols.registry import DEFAULT
 
 # --- Ports for nodes that are started later, and may be started again ------------------------------------------------
 #
@@ -98,6 +98,7 @@ class Launch(msgspec.Struct):
     key_file: str
     settings: dict[str, Any]
     nodes: dict[str, LaunchedNode]
+    protocol: str = DEFAULT
 
     @property
     def folder(self) -> Path:
@@ -140,7 +141,7 @@ def new_launch(plan: Plan, beside: Path) -> Launch:
         )
         for name in names
     }
-    return Launch(plan.overlay, key_file, plan.settings, nodes)
+    return Launch(plan.overlay, key_file, plan.settings, nodes, plan.protocol)
 
 
 def relaunch(plan: Plan) -> Launch | None:
@@ -151,6 +152,8 @@ def relaunch(plan: Plan) -> Launch | None:
         return None
     if not any(alive(launch, name) for name in launch.nodes):
         return None
+    if launch.protocol != plan.protocol:
+        raise OverlayError(f"overlay {plan.overlay!r} runs protocol {launch.protocol!r}; first: recado overlay down")
     topology = plan.topology()
     if {str(n): [*map(str, topology.neighbours(n))] for n in topology.nodes} != {
         node.name: node.links for node in launch.nodes.values()
@@ -171,7 +174,8 @@ def launched_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]
             listen=node.listen,
             peers=node.dials,
             overlay=launch.overlay,
-            protocol=trees(launch.settings),
+            protocol=launch.protocol,
+            settings=launch.settings,
             key=key,
             state=state,
         )

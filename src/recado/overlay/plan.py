@@ -10,8 +10,9 @@
 
 Instead of ``links`` there may be a ``network``: one of the tree document (``NET-13``, ``NET-16``, ``NET-5.1``), or a
 generated one (``line``, ``ring``, ``star``, ``complete``, ``grid``, ``random-tree``, ``random-graph``, ``scale-free``)
-with its ``size`` and, where chance plays a part, a ``seed``; its nodes are called n0, n1, …. ``settings`` are those of
-the protocol (``recado.protocols.trees.TreeSettings``); ``key-file`` is relative to the topology file.
+with its ``size`` and, where chance plays a part, a ``seed``; its nodes are called n0, n1, …. ``protocol`` is a name of
+``recado.protocols.registry`` or ``module:Class``, and ``settings`` are its settings; ``key-file`` is relative to the
+topology file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import msgspec
 from recado.errors import RecadoError
 from recado.overlay.limits import OverlayError
 from recado.overlay.names import check_name
-from recado.overlay.protocol import trees
+from recado.protocols.registry import DEFAULT, find_protocol
 from recado.protocols.topology import GENERATORS, NET_5_1, NET_13, NET_16, Topology
 
 NETWORKS = {"NET-13": NET_13, "NET-16": NET_16, "NET-5.1": NET_5_1}
@@ -44,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
     size: int = 0
     seed: int = 0
     key_file: str = ""
+    protocol: str = DEFAULT
     settings: dict[str, Any] = {}
     nodes: dict[str, PlannedNode] = {}
 
@@ -83,13 +85,22 @@ def _linked(links: tuple[str, ...], nodes: dict[str, PlannedNode]) -> Topology:
     return Topology((*nodes, *(name for edge in edges for name in edge)), edges)
 
 
-def read_plan(path: Path) -> Plan:
-    """The plan in a topology file; an OverlayError names the file and the place."""
+def check_protocol(plan: Plan) -> None:
+    """Raise a ProtocolError unless the plan's protocol exists, has these settings and can do what nodes are to do."""
+    protocol = find_protocol(plan.protocol)
+    protocol.configure(plan.settings).require_live()
+    if any(node.publishes for node in plan.nodes.values()):
+        protocol.require("become_publisher")
+
+
+def read_plan(path: Path, protocol: str = "") -> Plan:
+    """The plan in a topology file, or the same for another protocol; an OverlayError names the file and the place."""
     try:
         plan = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Plan)
         check_name(plan.overlay)
         plan.topology()
-        trees(plan.settings)
+        plan = msgspec.structs.replace(plan, protocol=protocol or plan.protocol)
+        check_protocol(plan)
     except OSError as error:
         raise OverlayError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -270,7 +270,7 @@ class Outages:
             link.told_up = True
 
 
-def storm(outages: Outages, rng: Random, rate: float, seconds: float) -> None:
+def schedule_failures(outages: Outages, rng: Random, rate: float, seconds: float) -> None:
     """Links and nodes fail and come back by chance, ``rate`` a second on average, for a time; then everything works."""
     simulation, targets = outages.simulation, outages.targets()
     end = simulation.now + seconds

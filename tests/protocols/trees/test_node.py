@@ -14,6 +14,7 @@ from recado.protocols.machine import Asked, LinkUp, Received, Send, SetTimer, St
 from recado.protocols.pubsub import (
     BecomeBroker,
     BecomePublisher,
+    LimitReached,
     Publish,
     Settled,
     Subscribe,
@@ -21,7 +22,7 @@ from recado.protocols.pubsub import (
     Unsubscribe,
 )
 from recado.protocols.topology import NET_13, NET_16, line, ring, star
-from recado.protocols.trees import LimitReached, SettingsError, TreeNode, TreeSettings, messages
+from recado.protocols.trees import SettingsError, TreeNode, TreeSettings, messages
 from recado.sim.network import UnitDelay
 from recado.sim.system import Cost
 

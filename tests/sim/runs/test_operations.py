@@ -18,7 +18,7 @@ from recado.sim.runs.operations import (
     Workload,
     delays,
     judge,
-    travelled,
+    measure_travel,
 )
 from recado.sim.runs.scenario import Mix, ScenarioError, WorkloadPart
 from recado.sim.system import Delivery
@@ -167,9 +167,9 @@ def test_a_journey_in_numbers():
     travel.senders = {1: [0, 2], 2: [1, 1], 3: [2]}
     expected = Expectation(10.0, 0, Event("e1", "t0"), ("s",))
     deliveries = [Delivery(12.0, 2, "e1", ("s",))]
-    assert travelled(observer, line(4), deliveries, [expected]) == {
+    assert measure_travel(observer, line(4), deliveries, [expected]) == {
         "events.notifications": 5, "events.duplicates": 2, "events.false_forwards": 1, "stretch.mean": 1.0,
         "stretch.max": 1.0,
     }  # fmt: skip
     assert delays(deliveries, [expected]) == {"delay.mean": 2.0, "delay.max": 2.0}
-    assert travelled(observer, line(4), [], []) == {}
+    assert measure_travel(observer, line(4), [], []) == {}

@@ -6,7 +6,7 @@
 """
 
 from recado.protocols.trees.messages import MESSAGES
-from recado.protocols.trees.node import TreeNode
-from recado.protocols.trees.state import LimitReached, SettingsError, TreeError, TreeSettings
+from recado.protocols.trees.node import PROTOCOL, TreeNode
+from recado.protocols.trees.state import SettingsError, TreeError, TreeSettings
 
-__all__ = ["MESSAGES", "LimitReached", "SettingsError", "TreeError", "TreeNode", "TreeSettings"]
+__all__ = ["MESSAGES", "PROTOCOL", "SettingsError", "TreeError", "TreeNode", "TreeSettings"]

@@ -25,7 +25,14 @@ from recado.protocols.machine import (
     Stimulus,
     TimerFired,
 )
-from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
+from recado.protocols.pubsub import (
+    BecomeBroker,
+    BecomePublisher,
+    OverlayProtocol,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
 from recado.protocols.trees import broker, cancel, messages, notify, publisher, repair, sharing, subscribe
 from recado.protocols.trees import notify as causal
 from recado.protocols.trees import repair as components
@@ -205,3 +212,14 @@ def _inspect_row(row: Row) -> dict[str, Any]:
     if row.joined:
         known["rides"] = row.rides
     return known
+
+
+PROTOCOL = OverlayProtocol(
+    name="trees",
+    make=lambda settings, topology: lambda node: TreeNode(node, settings),
+    settings=TreeSettings,
+    messages=messages.MESSAGES,
+    check=messages.check_message,
+    common=("mpp", "forwarding"),
+)
+"""The tree protocol, for ``recado.protocols.registry``."""

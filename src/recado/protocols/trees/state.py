@@ -21,7 +21,7 @@ import msgspec
 from recado.errors import FilterError, RecadoError
 from recado.filters.evaluate import matches
 from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
-from recado.protocols.pubsub import Settled, Unpublished
+from recado.protocols.pubsub import LimitReached, Settled, Unpublished
 from recado.protocols.trees.messages import Interest, N, Repair
 from recado.protocols.trees.table import Nodes, Row, Tables, speaks_of
 from recado.protocols.wire import read_filter
@@ -103,13 +103,6 @@ LIVE, CANCELLED, CUT, OUTDATED = "live", "cancelled", "cut", "outdated"
 
 class TreeError(RecadoError):
     """Something was asked of a node that it cannot do."""
-
-
-class LimitReached(msgspec.Struct, frozen=True, gc=False):
-    """A fact: a limit of ``TreeSettings`` was met, or ``filter`` rules, and what was refused because of it."""
-
-    limit: str
-    refused: str
 
 
 class Question:

@@ -19,8 +19,8 @@ from recado.model.filter import TRUE, And, Compare, Filter
 from recado.model.subscription import Subscription
 from recado.protocols.machine import NodeId, Received
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
+from recado.protocols.reliable import Frame
 from recado.protocols.topology import Topology
-from recado.protocols.trees.reliable import Frame
 from recado.sim.kernel import Step, stream
 from recado.sim.runs.scenario import ScenarioError, WorkloadPart
 from recado.sim.system import Delivery
@@ -317,7 +317,7 @@ def delays(deliveries: Sequence[Delivery], expectations: Sequence[Expectation]) 
     return {"delay.mean": sum(found) / len(found), "delay.max": max(found)} if found else {}
 
 
-def travelled(
+def measure_travel(
     observer: Observer, topology: Topology, deliveries: Sequence[Delivery], expectations: Sequence[Expectation]
 ) -> dict[str, float]:
     """Means over the events: notifications, duplicates and false forwards, and the stretch of their deliveries."""

@@ -12,6 +12,7 @@ import os
 import platform
 import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -63,6 +64,7 @@ class Journal:
     def __init__(self, folder: Path, runs: Sequence[Run], force: bool = False) -> None:
         self.folder, self.path = folder, folder / JOURNAL
         self.keys = {key_of(run): run for run in runs}
+        self._about = about(*own_sources(runs))
         folder.mkdir(parents=True, exist_ok=True)
         self._file = _locked(self.path)
         if force:
@@ -86,7 +88,7 @@ class Journal:
         return [run for key, run in self.keys.items() if key not in self.entries]
 
     def add(self, outcome: Outcome) -> None:
-        entry = Entry(key_of(outcome.run), outcome, about())
+        entry = Entry(key_of(outcome.run), outcome, self._about)
         self._file.write(msgspec.json.encode(entry) + b"\n")
         self._file.flush()
         self.entries[entry.key] = entry
@@ -115,10 +117,10 @@ class Journal:
                 f"{self.folder} holds run {run.number} of a configuration {run.configuration!r} that is not in this "
                 "scenario; choose another folder with --out, or throw that away with --force"
             )
-        if entry.about.code != about().code:
+        if entry.about.code != self._about.code:
             raise ScenarioError(
-                f"{self.folder} holds runs that other code of Recado made (version {entry.about.version}, "
-                f"code {entry.about.code}; this is {about().code}); choose another folder with --out, or run all "
+                f"{self.folder} holds runs that other code made (version {entry.about.version}, "
+                f"code {entry.about.code}; this is {self._about.code}); choose another folder with --out, or run all "
                 "again with --force"
             )
 
@@ -132,22 +134,32 @@ def key_of(run: Run) -> str:
 
 
 @cache
-def about() -> About:
-    return About(__version__, code_digest(), _commit(), socket.gethostname(), platform.python_version())
+def about(*more: Path) -> About:
+    """Where this process runs, and by what code; ``more`` is as for ``code_digest``."""
+    return About(__version__, code_digest(*more), _commit(), socket.gethostname(), platform.python_version())
 
 
 @cache
-def code_digest(*more: str) -> str:
-    """A short fingerprint of the source that decides what runs give; ``more`` names further rooms."""
+def code_digest(*more: str | Path) -> str:
+    """A short fingerprint of the source that decides what runs give.
+
+    ``more`` adds rooms of the package by their names, and folders or files elsewhere by their paths.
+    """
     package = Path(__file__).parents[2]
     digest = blake2b(digest_size=6)
-    for path in _sources(package, (*_ROOMS, *more)):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for room in (*_ROOMS, *more):
+        place = package / room  # a path from the root of the file system stays what it is
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            name = path.relative_to(place.parent).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def _sources(package: Path, rooms: Iterable[str]) -> Iterable[Path]:
-    return sorted(path for room in rooms for path in (package / room).rglob("*.py"))
+def own_sources(runs: Iterable[Run]) -> list[Path]:
+    """The source files of protocols that are not part of Recado: what they decide changes with them, too."""
+    names = dict.fromkeys(run.setting.protocol.name for run in runs)
+    modules = [sys.modules.get(name.partition(":")[0]) for name in names if ":" in name]
+    return [Path(module.__file__).resolve() for module in modules if module is not None and module.__file__]
 
 
 def _commit() -> str:
