@@ -143,13 +143,17 @@ def about(*more: Path) -> About:
 def code_digest(*more: str | Path) -> str:
     """A short fingerprint of the source that decides what runs give.
 
-    ``more`` adds rooms of the package by their names, and folders or files elsewhere by their paths.
+    ``more`` adds rooms of the package by their names, and folders or files elsewhere by their paths; a place without
+    Python code is a ValueError.
     """
     package = Path(__file__).parents[2]
     digest = blake2b(digest_size=6)
     for room in (*_ROOMS, *more):
         place = package / room  # a path from the root of the file system stays what it is
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        sources = [place] if place.is_file() else sorted(place.rglob("*.py"))
+        if not sources:
+            raise ValueError(f"{place} has no code")
+        for path in sources:
             name = path.relative_to(place.parent).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
