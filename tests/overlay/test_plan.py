@@ -3,9 +3,8 @@
 import pytest
 
 from overlay.fleet import plan_of
-from recado.overlay.launch import new_launch, read_launch, relaunch, stop
+from recado.overlay.launch import new_launch, read_launch, read_plan, relaunch, stop
 from recado.overlay.limits import OverlayError
-from recado.overlay.plan import read_plan
 from recado.protocols.registry import find_protocol
 from recado.protocols.topology import NET_16, parse_edges
 

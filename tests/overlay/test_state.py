@@ -94,7 +94,7 @@ def test_a_full_disk_is_met_at_the_commit_only(tmp_path):
     state.close(commit=False)
     again = FileState(tmp_path, "a")
     assert again.load() == {}
-    assert again.kept() == []
+    assert again.kept_subscriptions() == []
     again.close()
 
 

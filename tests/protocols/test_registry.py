@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from overlay.fleet import plan_of, watched
+from overlay.fleet import connected, plan_of
 from overlay.helpers import QUICK, run, take, until
 from recado.cli.app import main
 from recado.errors import RecadoError
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.overlay.launch import read_plan
 from recado.overlay.limits import OverlayError
 from recado.overlay.node import Node
-from recado.overlay.plan import read_plan
 from recado.protocols import registry
 from recado.protocols.machine import Machine
 from recado.protocols.pubsub import REQUESTS, OverlayProtocol, ProtocolError
@@ -164,7 +164,7 @@ def test_a_users_protocol_runs_over_tcp(gossip):
             Node("b", **options, peers=[str(a.address)]) as b,
             Node("c", **options, peers=[str(b.address)]) as c,
         ):
-            await b.linked("a", "c")
+            await b.wait_for_links("a", "c")
             stream = await c.subscribe(Subscription("s", type="Tick"))
             await a.publish(Event("e", "Tick"))
             assert await take(stream, 1) == ["e"]
@@ -216,11 +216,11 @@ def test_a_topology_file_names_the_protocol(gossip):
 def test_processes_of_an_overlay_run_a_users_protocol(gossip, tmp_path):
     plan = msgspec.structs.replace(plan_of(line(3), name="gossip"), protocol="my_gossip:Gossip")
     named = msgspec.structs.replace(plan, links=("a-b", "b-c"))
-    with watched(named, tmp_path) as watch:
-        watch.ask("c", "subscribe", subscription={"id": "s", "type": "Tick"}, follow=False)
-        watch.ask("a", "publish", event={"id": "e", "type": "Tick"})
-        watch.quiet()
-        assert [one["event"] for one in watch.ask("c", "deliveries")] == ["e"]
+    with connected(named, tmp_path) as client:
+        client.ask("c", "subscribe", subscription={"id": "s", "type": "Tick"}, follow=False)
+        client.ask("a", "publish", event={"id": "e", "type": "Tick"})
+        client.wait_until_quiet()
+        assert [one["event"] for one in client.ask("c", "deliveries")] == ["e"]
 
 
 def test_the_command_line_takes_a_users_protocol_from_the_current_folder(gossip):

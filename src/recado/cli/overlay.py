@@ -69,8 +69,7 @@ def up(
     json
         Write NDJSON even on a terminal.
     """
-    from recado.overlay.launch import new_launch, relaunch, start
-    from recado.overlay.plan import read_plan
+    from recado.overlay.launch import new_launch, read_plan, relaunch, start
 
     import_from_here()
     plan = read_plan(topology, protocol)
@@ -106,8 +105,8 @@ def show(overlay: Overlay = "", /, *, subscription: str = "", json: bool = False
     if not subscription:
         _show_nodes(overlay, json)
         return 0
-    with _watch(overlay) as watch:
-        rows = watch.rows(subscription)
+    with _open_client(overlay) as client:
+        rows = client.rows(subscription)
     if for_people(json):
         console().print(tree_view(subscription, rows))
     else:
@@ -130,8 +129,8 @@ def story(about: str, /, *, overlay: str = "", last: int = 100, json: bool = Fal
     json
         Write NDJSON even on a terminal.
     """
-    with _watch(_find(overlay)) as watch:
-        return show_story(watch.story(about, last), json)
+    with _open_client(_find(overlay)) as client:
+        return show_story(client.story(about, last), json)
 
 
 @app.command
@@ -150,11 +149,11 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
     json
         Write NDJSON even on a terminal.
     """
-    from recado.overlay.client import perform, read_script
+    from recado.overlay.client import read_script, run_script
 
     steps = read_script(script)
-    with _watch(_find(overlay)) as watch:
-        outcomes = list(perform(watch, steps))
+    with _open_client(_find(overlay)) as client:
+        outcomes = list(run_script(client, steps))
     if for_people(json):
         console().print(outcomes_table(outcomes))
         return 0
@@ -165,12 +164,12 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
 
 def _find(overlay: str) -> str:
     """The overlay that is meant; without a name, the only one."""
+    from recado.overlay.addresses import check_name, running_nodes
     from recado.overlay.limits import OverlayError
-    from recado.overlay.names import check_name, running
 
     if overlay:
         return check_name(overlay)
-    names = list(dict.fromkeys(path.parent.name for path in running()))
+    names = list(dict.fromkeys(path.parent.name for path in running_nodes()))
     if not names:
         raise OverlayError("no overlay runs here; see: recado overlay up --help")
     if len(names) > 1:
@@ -178,21 +177,21 @@ def _find(overlay: str) -> str:
     return names[0]
 
 
-def _watch(overlay: str) -> Any:
-    from recado.overlay.client import Watch
+def _open_client(overlay: str) -> Any:
+    from recado.overlay.addresses import running_nodes
+    from recado.overlay.client import OverlayClient
     from recado.overlay.limits import OverlayError
-    from recado.overlay.names import running
 
-    sockets = running(overlay)
+    sockets = running_nodes(overlay)
     if not sockets:
         raise OverlayError(f"no node of overlay {overlay!r} runs here")
-    return Watch(sockets)
+    return OverlayClient(sockets)
 
 
 def _show_nodes(overlay: str, json: bool) -> None:
 
-    with _watch(overlay) as watch:
-        shown = watch.all("show")
+    with _open_client(overlay) as client:
+        shown = client.ask_all("show")
     if for_people(json):
         console().print(nodes_table(shown))
         return

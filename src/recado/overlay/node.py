@@ -21,12 +21,11 @@ from typing import Any
 
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.overlay.addresses import Address, Tls, check_name, read_address
 from recado.overlay.driver import Driver
 from recado.overlay.hello import HEADER_BYTES
 from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError, OverlayLimits
 from recado.overlay.links import Identity, Links
-from recado.overlay.names import check_name
-from recado.overlay.security import Address, Tls, read_address
 from recado.overlay.state import FileState, NoState
 from recado.overlay.streams import Stream, Streams, event_weight
 from recado.protocols.machine import Asked, LinkDown, LinkUp
@@ -99,12 +98,12 @@ class Node:
 
     def _resume(self) -> None:
         """Subscriptions that were to be kept go on; the others ended with the process that made them."""
-        kept = self._state.kept()
-        for id in self.driver.machine.inspect().get("subscriptions", ()):
-            if id in kept:
-                self.streams.open(id)
+        kept = self._state.kept_subscriptions()
+        for subscription in self.driver.machine.inspect().get("subscriptions", ()):
+            if subscription in kept:
+                self.streams.open(subscription)
             else:
-                self.driver.tell(Asked(Unsubscribe(id)))
+                self.driver.tell(Asked(Unsubscribe(subscription)))
 
     async def stop(self) -> None:
         """Send what is queued, say good-bye, end all tasks; a second call does nothing."""
@@ -147,14 +146,15 @@ class Node:
             raise
         return stream
 
-    def follow(self, id: str) -> Stream:
+    def follow(self, subscription: str) -> Stream:
         """The stream of a subscription that exists, with what came while nobody followed it."""
-        return self.streams.get(id)
+        return self.streams.get(subscription)
 
-    async def unsubscribe(self, id: str) -> None:
-        self._state.keep(id, False)
-        await self.driver.ask(Unsubscribe(id))
-        self.streams.close(id)
+    async def unsubscribe(self, subscription: str) -> None:
+        """End a subscription and its stream; what the machine raises if there is none."""
+        self._state.keep(subscription, False)
+        await self.driver.ask(Unsubscribe(subscription))
+        self.streams.close(subscription)
 
     async def publish(self, event: Event) -> None:
         """Waits a moment if a link is crowded, so that a fast publisher does not overrun its own node."""
@@ -175,7 +175,7 @@ class Node:
         """Have a link to the node that listens there."""
         self.links.dial(read_address(address))
 
-    async def linked(self, *peers: str) -> None:
+    async def wait_for_links(self, *peers: str) -> None:
         """Wait until there are links to these peers."""
         while not all(peer in self.links.links for peer in peers):
             await asyncio.sleep(0.005)
@@ -194,7 +194,7 @@ class Node:
     def link_down(self, peer: str) -> None:
         self.driver.tell(LinkDown(peer))
 
-    def received(self, peer: str, payload: bytes) -> None:
+    def receive(self, peer: str, payload: bytes) -> None:
         try:
             message = self.protocol.decode(payload)
         except WireError as error:

@@ -29,9 +29,7 @@ from recado.protocols.registry import find_protocol
 from recado.protocols.reliable import ReliableLinks
 from recado.protocols.topology import (
     GENERATORS,
-    NET_5_1,
-    NET_13,
-    NET_16,
+    NETWORKS,
     Topology,
     TopologyError,
     parse_edges,
@@ -64,7 +62,6 @@ from recado.sim.trace import Trace
 
 LATE = 3.0
 """A message that is late comes up to so many mean delays late."""
-NETWORKS = {"NET-13": NET_13, "NET-16": NET_16, "NET-5.1": NET_5_1}
 
 
 def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
