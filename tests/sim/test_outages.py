@@ -93,7 +93,7 @@ def test_neighbours_notice_a_crash_and_the_return():
     assert stage.made["b"][1].seen == [
         (4.0, Started((), {})), (4.5, LinkUp("a")), (4.5, LinkUp("c")), (5.6, Received("a", 4.6)),
     ]  # fmt: skip
-    assert stage.outages.live("b")
+    assert stage.outages.is_live("b")
 
 
 def test_what_a_node_sent_before_its_crash_may_arrive_until_it_is_noticed():
@@ -123,7 +123,7 @@ def test_a_cut_link_stays_down_when_its_node_restarts():
     assert stage.seen("b", 1) == [(2.5, LinkUp("c"))]
     assert stage.outages.works("b", "c")
     assert not stage.outages.works("a", "b")
-    stage.outages.calm()
+    stage.outages.restore_all()
     stage.simulation.run()
     assert stage.seen("a")[-1][1] == LinkUp("b")
 

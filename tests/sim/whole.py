@@ -58,7 +58,7 @@ def trees(seed):
     outages = Outages(simulation, topology, tree_node, cuts, 0.2)
     for number, target in enumerate([*topology.edges[:6], *topology.nodes[3:7]]):
         for time in (3.0 + number, 4.5 + number):
-            simulation.at(time, lambda target=target: outages.turn(target))
+            simulation.at(time, lambda target=target: outages.toggle(target))
     return told(simulation, trace)
 
 

@@ -342,12 +342,12 @@ def step_lines(step: Mapping[str, Any]) -> Iterator[Text]:
     """What happened, and below it what the node did."""
     at = datetime.fromtimestamp(step["time"], UTC).strftime("%H:%M:%S.%f")[:-3]
     node = f"{step['node']}  " if "node" in step else ""
-    yield Text(f"{at}  {node}{_happened(step)}")
+    yield Text(f"{at}  {node}{_describe_stimulus(step)}")
     for effect in step["then"]:
-        yield Text(f"    {_done(effect)}", style="dim")
+        yield Text(f"    {_describe_effect(effect)}", style="dim")
 
 
-def _happened(step: Mapping[str, Any]) -> str:
+def _describe_stimulus(step: Mapping[str, Any]) -> str:
     match step["what"]:
         case "Received":
             return f"received {step['kind']} from {step['from']}  {_value(step['message'])}"
@@ -357,7 +357,7 @@ def _happened(step: Mapping[str, Any]) -> str:
     return f"{step['what']}  {_value(rest)}"
 
 
-def _done(effect: Mapping[str, Any]) -> str:
+def _describe_effect(effect: Mapping[str, Any]) -> str:
     if effect["do"] == "Send":
         return f"-> {effect['to']}  {effect['kind']}" + (f"  ({effect['why']})" if effect["why"] else "")
     if effect["do"] in ("Deliver", "Report"):

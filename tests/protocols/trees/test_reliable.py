@@ -58,10 +58,10 @@ def test_troubled_lives_on_bad_networks(block):
         world.in_turn(2)
         world.trouble(world.rng.randrange(1, 8), within=30.0)
         world.simulation.run(until=world.simulation.now + 40.0, steps=CAP)
-        world.outages.calm()
+        world.outages.restore_all()
         world.simulation.run(until=world.simulation.now + world.bound(), steps=CAP)
         publish_within_the_bound(world, slack=300)
-        world.quiet()
+        world.run_until_quiet()
         world.check()
 
 

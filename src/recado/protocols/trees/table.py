@@ -24,7 +24,7 @@ Nodes = dict[NodeId, None]
 """A set of nodes that keeps its order."""
 
 _REMEMBERED_EVENTS = 512
-_judged: dict[int, tuple[Event, Judged]] = {}
+_recent: dict[int, tuple[Event, Verdicts]] = {}
 
 
 class Row:
@@ -122,7 +122,7 @@ def speaks_of(pattern: str, type: str) -> bool:
     return not pattern or like_regex(pattern, False).fullmatch(type) is not None
 
 
-class Judged:
+class Verdicts:
     """An event, and which filters are known to match it."""
 
     __slots__ = ("_event", "_view", "verdicts")
@@ -141,13 +141,13 @@ class Judged:
         return verdict
 
 
-def judged(event: Event) -> Judged:
+def verdicts_of(event: Event) -> Verdicts:
     """What is known of this very object."""
-    known = _judged.get(id(event))
+    known = _recent.get(id(event))
     if known is not None and known[0] is event:
         return known[1]
-    if len(_judged) >= _REMEMBERED_EVENTS:
-        del _judged[next(iter(_judged))]
-    fresh = Judged(event)
-    _judged[id(event)] = event, fresh
+    if len(_recent) >= _REMEMBERED_EVENTS:
+        del _recent[next(iter(_recent))]
+    fresh = Verdicts(event)
+    _recent[id(event)] = event, fresh
     return fresh

@@ -66,7 +66,7 @@ class Journal:
         self.keys = {key_of(run): run for run in runs}
         self._about = about(*own_sources(runs))
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = _locked(self.path)
+        self._file = _open_locked(self.path)
         if force:
             self._file.truncate(0)
         self.entries: dict[str, Entry] = {}
@@ -103,7 +103,7 @@ class Journal:
         for line in self._file:
             if not line.endswith(b"\n"):
                 break
-            entry = _decoded(line, self.path)
+            entry = _decode(line, self.path)
             self._accept(entry)
             self.entries[entry.key] = entry
             good += len(line)
@@ -177,7 +177,7 @@ def _commit() -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _locked(path: Path) -> BinaryIO:
+def _open_locked(path: Path) -> BinaryIO:
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,7 +187,7 @@ def _locked(path: Path) -> BinaryIO:
     return file
 
 
-def _decoded(line: bytes, path: Path) -> Entry:
+def _decode(line: bytes, path: Path) -> Entry:
     try:
         return msgspec.json.decode(line, type=Entry)
     except msgspec.DecodeError as error:

@@ -193,11 +193,11 @@ class Tally:
         self.count = self.messages = self.bytes = 0
         self.time = 0.0
 
-    def add(self, cost: Cost, bytes: int) -> None:
+    def add(self, cost: Cost, size_bytes: int) -> None:
         self.count += 1
         self.messages += cost.messages
         self.time += cost.time
-        self.bytes += bytes
+        self.bytes += size_bytes
 
 
 class ScenarioRun:
@@ -231,7 +231,7 @@ class ScenarioRun:
         for operation in self.workload.operations():
             if self._too_late(self.simulation.now):
                 break
-            self._note(operation, self.simulation.now)
+            self._record(operation, self.simulation.now)
             if type(operation.request) in self.requests:
                 self._measure(operation)
 
@@ -256,16 +256,16 @@ class ScenarioRun:
             self.simulation.run(until=now)
             if not self.simulation.nodes[operation.node].alive:
                 continue
-            self._note(operation, now)
+            self._record(operation, now)
             if type(operation.request) not in self.requests:
                 continue
             self.simulation.ask(operation.node, operation.request)
             if now >= self.setting.run.warm_up:
                 self.tallies.setdefault(operation.kind, Tally()).count += 1
-        self.system.quiet()
+        self.system.run_until_quiet()
 
-    def _note(self, operation: Operation, now: float) -> None:
-        self.workload.ledger.note(operation, now)
+    def _record(self, operation: Operation, now: float) -> None:
+        self.workload.ledger.record(operation, now)
         if not operation.setup and not self.load_before:
             self.load_before = traffic(self.system)
 
