@@ -212,8 +212,8 @@ def test_a_storm_is_the_same_for_the_same_stream():
         for node in topology.nodes:
             simulation.add(node, Recorder())
         outages = Outages(simulation, topology, Recorder, cuts)
-        turn = outages.turn
-        outages.turn = lambda target: (turned.append((simulation.now, target)), turn(target))
+        toggle = outages.toggle
+        outages.toggle = lambda target: (turned.append((simulation.now, target)), toggle(target))
         schedule_failures(outages, stream(seed), rate=1.0, seconds=30.0)
         simulation.run()
         return turned

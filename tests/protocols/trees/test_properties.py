@@ -160,7 +160,7 @@ def test_the_order_of_hashes_does_not_matter():
     outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": str(hashing), "PYTHONPATH": "tests"},
+            env={**os.environ, "PYTHONHASHSEED": str(hashing), "PYTHONPATH": os.pathsep.join(["tests", *sys.path])},
             capture_output=True,
             check=True,
             text=True,
