@@ -122,7 +122,7 @@ class OverlayClient:
             before = counts
             time.sleep(0.005)
 
-    def sent(self) -> Counter[str]:
+    def sent_counts(self) -> Counter[str]:
         """Messages sent so far by all nodes, by kind."""
         total: Counter[str] = Counter()
         for count in self.ask_all("count").values():
@@ -219,17 +219,17 @@ def read_script(path: Path) -> list[Step]:
 def run_script(client: OverlayClient, steps: Iterable[Step]) -> Iterator[Outcome]:
     """Carry out the steps on running nodes."""
     client.wait_until_quiet(timers=True)
-    sent, seen = client.sent(), _delivered(client)
+    sent, seen = client.sent_counts(), _deliveries(client)
     for step in steps:
         client.ask(step.node, step.do, **step.fields())
         client.wait_until_quiet(timers=True)
-        now, delivered = client.sent(), _delivered(client)
+        now, delivered = client.sent_counts(), _deliveries(client)
         messages = {kind: count - sent[kind] for kind, count in sorted(now.items()) if count > sent[kind]}
         new = tuple(one for node, them in delivered.items() for one in them[len(seen[node]) :])
         sent, seen = now, delivered
         yield Outcome(step, messages, tuple(sorted(new)))
 
 
-def _delivered(client: OverlayClient) -> dict[str, list[Delivered]]:
+def _deliveries(client: OverlayClient) -> dict[str, list[Delivered]]:
     told = client.ask_all("deliveries")
     return {node: [Delivered(node, d["event"], tuple(d["subscriptions"])) for d in them] for node, them in told.items()}

@@ -72,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
 
     def topology(self) -> Topology:
         """The graph that the file describes, with every name checked."""
-        topology = self._network() if self.network else _linked(self.links, self.nodes)
+        topology = self._network() if self.network else _topology_of(self.links, self.nodes)
         for name in map(str, topology.nodes):
             check_name(name)
         for name in self.nodes:
@@ -96,7 +96,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
         return Topology((f"n{i}" for i in found.nodes), ((f"n{a}", f"n{b}") for a, b in found.edges))
 
 
-def _linked(links: tuple[str, ...], nodes: dict[str, PlannedNode]) -> Topology:
+def _topology_of(links: tuple[str, ...], nodes: dict[str, PlannedNode]) -> Topology:
     edges: list[tuple[str, str]] = []
     for place, link in enumerate(links):
         first, hyphen, second = link.partition("-")

@@ -100,7 +100,7 @@ def hermes(topology: Topology, attributes: bool = True, rendezvous: Mapping[str,
     return lambda node: HermesNode(node, plan, attributes)
 
 
-def grouped(
+def groups(
     topology: Topology,
     summaries: Annotated[int, Meta(ge=1)] | None = None,
     group_size: Annotated[int, Meta(ge=1)] = 16,
@@ -164,8 +164,8 @@ BASELINES: Mapping[str, Callable[..., MakeMachine]] = {
     "jedi-centralised": partial(hierarchical, inside="flooding"),
     "hermes": hermes,
     "hermes-type": partial(hermes, attributes=False),
-    "groups": grouped,
-    "groups-summaries": partial(grouped, summaries=4),
+    "groups": groups,
+    "groups-summaries": partial(groups, summaries=4),
     "virtual-groups": virtual_groups,
     "multicast": multicast,
 }

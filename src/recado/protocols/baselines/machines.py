@@ -300,11 +300,11 @@ class HermesNode(Node):
 
     # -- advertisements
 
-    def on_become_publisher(self, type: str) -> Sequence[Effect]:
-        return self._advertise(type, self.me)
+    def on_become_publisher(self, event_type: str) -> Sequence[Effect]:
+        return self._advertise(event_type, self.me)
 
-    def on_become_broker(self, type: str) -> Sequence[Effect]:
-        return self._unadvertise(type, self.me)
+    def on_become_broker(self, event_type: str) -> Sequence[Effect]:
+        return self._unadvertise(event_type, self.me)
 
     def _advertise(self, type: str, source: NodeId) -> list[Effect]:
         publishers = self.publishers.setdefault(type, {})

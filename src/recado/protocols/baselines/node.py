@@ -212,11 +212,11 @@ class Node(ABC):
     def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
         """A message came from a neighbour."""
 
-    def on_become_publisher(self, type: str) -> Sequence[Effect]:
+    def on_become_publisher(self, event_type: str) -> Sequence[Effect]:
         """The node will publish the type; most baselines need not know."""
         return ()
 
-    def on_become_broker(self, type: str) -> Sequence[Effect]:
+    def on_become_broker(self, event_type: str) -> Sequence[Effect]:
         return ()
 
     @abstractmethod

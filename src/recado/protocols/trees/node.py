@@ -86,7 +86,7 @@ class TreeNode:
             return out
         match stimulus:
             case Asked(request):
-                self._asked(request, out)
+                self._on_request(request, out)
             case TimerFired((kind, key)):
                 _timer(state, kind, key, out)
             case LinkUp(peer):
@@ -97,7 +97,7 @@ class TreeNode:
                 _start(state, neighbours, saved, out)
         return out
 
-    def _asked(self, request: Any, out: Out) -> None:
+    def _on_request(self, request: Any, out: Out) -> None:
         state = self.state
         match request:
             case Publish(event):
@@ -136,9 +136,9 @@ def _subscribe(state: State, subscription: Subscription, out: Out) -> None:
     subscribe.begin(state, local, out)
 
 
-def type_in(filter: Filter) -> str:
+def type_in(parsed: Filter) -> str:
     """The one event type that the filter asks for, as the template syntax always does; empty if it is not told."""
-    for part in filter.parts if isinstance(filter, And) else (filter,):
+    for part in parsed.parts if isinstance(parsed, And) else (parsed,):
         if isinstance(part, Compare) and part.name == "type" and part.op == "==" and isinstance(part.value, str):
             return part.value
     return ""

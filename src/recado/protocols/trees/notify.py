@@ -25,10 +25,10 @@ from recado.protocols.trees.table import Nodes, Row, speaks_of, verdicts_of
 # ``causal_wait_seconds``.
 
 
-def dependencies(state: State, type: str) -> tuple[Stamp, ...]:
+def dependencies(state: State, event_type: str) -> tuple[Stamp, ...]:
     """The latest event of every publisher and type that this node knows; then its own new one."""
     after = tuple((token, kind, number) for (token, kind), number in state.after.items())
-    _known(state, state.token, type, state.numbers[type])
+    _known(state, state.token, event_type, state.numbers[event_type])
     return after
 
 

@@ -35,19 +35,19 @@ from recado.protocols.trees.subscribe import attach
 from recado.protocols.trees.table import Row, speaks_of
 
 
-def become_publisher(state: State, type: str, out: Out) -> None:
+def become_publisher(state: State, event_type: str, out: Out) -> None:
     """Also when it is one already: then it looks for subscriptions once more."""
-    state.published[type] = None
-    out.append(Persist(f"publishes:{type}", True))
-    search(state, type, out)
+    state.published[event_type] = None
+    out.append(Persist(f"publishes:{event_type}", True))
+    search(state, event_type, out)
 
 
-def search(state: State, type: str, out: Out) -> None:
-    state.lost.pop(type, None)
-    _join_known_trees(state, type, out)
+def search(state: State, event_type: str, out: Out) -> None:
+    state.lost.pop(event_type, None)
+    _join_known_trees(state, event_type, out)
     op = 1 + state.rng.randrange(1 << 62)
-    found = state.searches[op] = Search(op, type, state.me, set(state.neighbours), state.tick())
-    message = MP(op, type)
+    found = state.searches[op] = Search(op, event_type, state.me, set(state.neighbours), state.tick())
+    message = MP(op, event_type)
     for neighbour in state.neighbours:
         out.append(Send(neighbour, message, "a new publisher looks for subscriptions"))
     if not found.pending:
@@ -276,14 +276,14 @@ def _forget_branch(state: State, op: int, id: str) -> None:
 # origin; as printed, it also removed rows that still led to other publishers.
 
 
-def become_broker(state: State, type: str, out: Out) -> None:
-    if type not in state.published:
-        raise TreeError(f"node {state.me!r} does not publish {type!r}, so it cannot stop; see `publishes`")
-    del state.published[type]
-    state.lost.pop(type, None)
-    out.append(Persist(f"publishes:{type}", None))
-    rows = [row for row in state.tables.of(type) if not state.publishes(row.interest.type)]
-    _lose(state, type, rows, state.me, out)
+def become_broker(state: State, event_type: str, out: Out) -> None:
+    if event_type not in state.published:
+        raise TreeError(f"node {state.me!r} does not publish {event_type!r}, so it cannot stop; see `publishes`")
+    del state.published[event_type]
+    state.lost.pop(event_type, None)
+    out.append(Persist(f"publishes:{event_type}", None))
+    rows = [row for row in state.tables.of(event_type) if not state.publishes(row.interest.type)]
+    _lose(state, event_type, rows, state.me, out)
 
 
 def on_withdrawal(state: State, sender: NodeId, message: MB, out: Out) -> None:

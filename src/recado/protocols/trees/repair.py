@@ -114,22 +114,22 @@ def on_redo(state: State, sender: NodeId, message: Redo, out: Out) -> None:
         _report_search(state, search, out)
 
 
-def search_later(state: State, type: str, out: Out) -> None:
+def search_later(state: State, event_type: str, out: Out) -> None:
     """A whole search is due, after a short wait for what else may happen."""
-    if type in state.published:
-        later(state, "search", type, state.settings.repair_seconds, out)
+    if event_type in state.published:
+        later(state, "search", event_type, state.settings.repair_seconds, out)
 
 
-def search_is_due(state: State, type: str, out: Out) -> None:
-    if type in state.published:
-        publisher.search(state, type, out)
+def search_is_due(state: State, event_type: str, out: Out) -> None:
+    if event_type in state.published:
+        publisher.search(state, event_type, out)
 
 
-def search_for_missing(state: State, type: str, out: Out) -> None:
+def search_for_missing(state: State, event_type: str, out: Out) -> None:
     """This publisher has waited long enough; if all that was lost has come back, there is nothing to do."""
-    missing = state.lost.pop(type, {})
-    if type in state.published and any(id not in state.tables.rows for id in missing):
-        publisher.search(state, type, out)
+    missing = state.lost.pop(event_type, {})
+    if event_type in state.published and any(id not in state.tables.rows for id in missing):
+        publisher.search(state, event_type, out)
 
 
 def rebuild_everything(state: State, out: Out) -> None:

@@ -318,7 +318,7 @@ def riders_of(state: State, row: Row) -> list[Row]:
     return [rows[id] for id in row.riders if id in rows]
 
 
-def withdraw(state: State, type: str, rows: list[Row], out: Out) -> None:
+def withdraw(state: State, event_type: str, rows: list[Row], out: Out) -> None:
     """Rows without a source go, and the nodes toward their subscribers are told, in one message each."""
     told: dict[NodeId, list[Version]] = {}
     waiting = list(rows)
@@ -335,17 +335,17 @@ def withdraw(state: State, type: str, rows: list[Row], out: Out) -> None:
             if not rider.has_source:
                 waiting.append(rider)
     for node, gone in told.items():
-        out.append(Send(node, MB(type, tuple(gone)), "no publisher is left on this side"))
+        out.append(Send(node, MB(event_type, tuple(gone)), "no publisher is left on this side"))
 
 
 # -- what roots are told
 
 
-def rebuild_later(state: State, id: str, epoch: int, out: Out) -> None:
+def rebuild_later(state: State, subscription_id: str, epoch: int, out: Out) -> None:
     """The tree of this node's subscription is damaged. What happens within a short time is mended together."""
-    local = state.local.get(id)
+    local = state.local.get(subscription_id)
     if local is not None and local.epoch == epoch and local.carrier is None:
-        later(state, "rebuild", id, state.settings.repair_seconds, out)
+        later(state, "rebuild", subscription_id, state.settings.repair_seconds, out)
 
 
 def report_row(state: State, row: Row, out: Out) -> None:
@@ -367,26 +367,26 @@ def _family(state: State, id: str) -> list[LocalSubscription]:
     return [local for local in state.local.values() if id in (local.id, local.carrier)]
 
 
-def report_settled(state: State, id: str, published: bool, out: Out) -> None:
+def report_settled(state: State, subscription_id: str, published: bool, out: Out) -> None:
     """Everyone was asked."""
-    for local in _family(state, id):
+    for local in _family(state, subscription_id):
         out.append(Report(Settled(local.id, published)))
         if local.published and not published:
             out.append(Report(Unpublished(local.id)))
         local.published = published
 
 
-def report_published(state: State, id: str, out: Out) -> None:
+def report_published(state: State, subscription_id: str, out: Out) -> None:
     """A publisher came to a subscription of this node."""
-    for local in _family(state, id):
-        if not local.published and id not in state.questions:
+    for local in _family(state, subscription_id):
+        if not local.published and subscription_id not in state.questions:
             out.append(Report(Settled(local.id, True)))
         local.published = True
 
 
-def report_unpublished(state: State, id: str, out: Out) -> None:
+def report_unpublished(state: State, subscription_id: str, out: Out) -> None:
     """The last publisher went."""
-    for local in _family(state, id):
+    for local in _family(state, subscription_id):
         local.published = False
         out.append(Report(Unpublished(local.id)))
         if local.along is not None:  # a publisher may just have found the tree that it joined, so it asks for itself

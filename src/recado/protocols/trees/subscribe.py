@@ -161,11 +161,11 @@ def on_no(state: State, sender: NodeId, message: QNo, out: Out) -> None:
         _take_answer(state, question, sender, out)
 
 
-def find(state: State, id: str, epoch: int) -> Question | None:
-    question = state.questions.get(id)
+def find(state: State, subscription_id: str, epoch: int) -> Question | None:
+    question = state.questions.get(subscription_id)
     if question is not None and question.epoch == epoch:
         return question
-    return state.older.get((id, epoch)) if state.older else None
+    return state.older.get((subscription_id, epoch)) if state.older else None
 
 
 def _take_answer(state: State, question: Question, sender: NodeId, out: Out) -> None:
@@ -217,26 +217,26 @@ def _tidy(state: State, question: Question, out: Out) -> None:
 # publishers it reaches will look for the subscription again if its root does not come back first: see ``repair``.
 
 
-def unsubscribe(state: State, id: str, out: Out) -> None:
-    local = state.local.get(id)
+def unsubscribe(state: State, subscription_id: str, out: Out) -> None:
+    local = state.local.get(subscription_id)
     if local is None:
         known = ", ".join(state.local) or "none"
-        raise TreeError(f"node {state.me!r} has no subscription {id!r}; it has {known}")
-    del state.local[id]
-    out.append(Persist(f"subscription:{id}", None))
+        raise TreeError(f"node {state.me!r} has no subscription {subscription_id!r}; it has {known}")
+    del state.local[subscription_id]
+    out.append(Persist(f"subscription:{subscription_id}", None))
     if local.carrier is not None:
         return
-    withdraw_question(state, id, CANCELLED)
-    row = state.tables.rows.get(id)
+    withdraw_question(state, subscription_id, CANCELLED)
+    row = state.tables.rows.get(subscription_id)
     if row is not None:
         drop_row(state, row, out)
         _pass_on(state, row, None, False, out)
-    release(state, id, out)
+    release(state, subscription_id, out)
 
 
-def withdraw_question(state: State, id: str, why: str) -> None:
+def withdraw_question(state: State, subscription_id: str, why: str) -> None:
     """The running question builds nothing more, and waits only for its answers."""
-    question = state.questions.get(id)
+    question = state.questions.get(subscription_id)
     if question is not None and question.life == LIVE:
         question.life = why
 
@@ -320,12 +320,12 @@ def _settle_with(state: State, local: LocalSubscription) -> None:
 def _carrier_for(state: State, local: LocalSubscription) -> str | None:
     """A subscription of this node with a tree that brings all that ``local`` asks for."""
     for other in state.local.values():
-        if other is not local and other.carrier is None and _covered(other.type, other.filter, local):
+        if other is not local and other.carrier is None and _is_covered(other.type, other.filter, local):
             return other.id
     return None
 
 
-def _covered(type: str, filter: str, local: LocalSubscription) -> bool:
+def _is_covered(type: str, filter: str, local: LocalSubscription) -> bool:
     """Of the same type, so that both have the same publishers, and for all that ``local`` asks."""
     return type == local.type and (filter == local.filter or _covers(filter, local.filter))
 
@@ -335,9 +335,9 @@ def _covers(filter: str, other: str) -> bool:
     return covers(read_filter(filter), read_filter(other))
 
 
-def release(state: State, id: str, out: Out) -> None:
+def release(state: State, subscription_id: str, out: Out) -> None:
     """The subscription ``id`` is gone: those that it carried find another, or begin by themselves."""
-    for local in [local for local in state.local.values() if local.carrier == id]:
+    for local in [local for local in state.local.values() if local.carrier == subscription_id]:
         local.carrier = None
         begin(state, local, out)
 
@@ -350,7 +350,7 @@ def _tree_for(state: State, local: LocalSubscription) -> Row | None:
     if state.settings.forwarding != "seen":
         return None
     for row in state.tables.rows.values():
-        if not row.joined and _covered(row.interest.type, row.filter, local):
+        if not row.joined and _is_covered(row.interest.type, row.filter, local):
             return row
     return None
 

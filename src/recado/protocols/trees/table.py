@@ -85,41 +85,41 @@ class Tables:
                 self._patterns[interest.type] = None
         table[interest.id] = row
 
-    def drop(self, id: str) -> Row | None:
-        row = self.rows.pop(id, None)
+    def drop(self, subscription_id: str) -> Row | None:
+        row = self.rows.pop(subscription_id, None)
         if row is not None:
             type = row.interest.type
             table = self.by_type[type]
-            del table[id]
+            del table[subscription_id]
             if not table:
                 del self.by_type[type]
                 self._patterns.pop(type, None)
         return row
 
-    def of(self, type: str) -> Collection[Row]:
+    def of(self, event_type: str) -> Collection[Row]:
         """The rows of all subscriptions that events of this type may concern."""
-        table = self.by_type.get(type)
+        table = self.by_type.get(event_type)
         if not self._patterns:
             return table.values() if table is not None else ()
         found = list(table.values()) if table is not None else []
         for pattern in self._patterns:
-            if speaks_of(pattern, type):
+            if speaks_of(pattern, event_type):
                 found += self.by_type[pattern].values()
         return found
 
 
-def is_pattern(type: str) -> bool:
-    return not type or "*" in type or "?" in type
+def is_pattern(event_type: str) -> bool:
+    return not event_type or "*" in event_type or "?" in event_type
 
 
 @lru_cache(maxsize=65_536)
-def speaks_of(pattern: str, type: str) -> bool:
+def speaks_of(pattern: str, event_type: str) -> bool:
     """Does a subscription to ``pattern`` concern events of this type?"""
-    if pattern == type:
+    if pattern == event_type:
         return True
     if not is_pattern(pattern):
         return False
-    return not pattern or like_regex(pattern, False).fullmatch(type) is not None
+    return not pattern or like_regex(pattern, False).fullmatch(event_type) is not None
 
 
 class Verdicts:
@@ -133,11 +133,11 @@ class Verdicts:
         plain = not any(type(value) is tuple for value in event.attributes.values())
         self._view: View | None = dict(event.items()) if plain else None  # type: ignore[arg-type]  # no arrays in it
 
-    def judge(self, filter: str) -> bool:
+    def judge(self, filter_text: str) -> bool:
         """Does the event match? The caller has looked into ``verdicts`` already."""
-        tree = read_filter(filter)
+        tree = read_filter(filter_text)
         verdict = matches(tree, self._event) if self._view is None else evaluate(tree, self._view)
-        self.verdicts[filter] = verdict
+        self.verdicts[filter_text] = verdict
         return verdict
 
 

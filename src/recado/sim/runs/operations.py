@@ -91,9 +91,9 @@ class Ledger:
             return list(expected.wanted)
         return [id for id in expected.wanted if self.lives[id].end >= expected.time + self.settling]
 
-    def is_allowed(self, expected: Expectation, id: str) -> bool:
+    def is_allowed(self, expected: Expectation, subscription_id: str) -> bool:
         """Is it no mistake that a subscription got the event, although it need not?"""
-        life = self.lives.get(id)
+        life = self.lives.get(subscription_id)
         if life is None or not self.settling or not _wants(life, expected.event):
             return False
         return life.start <= expected.time + self.settling and life.end >= expected.time - self.settling
