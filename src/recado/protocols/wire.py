@@ -76,8 +76,8 @@ def read_filter(text: str) -> Filter:
 
 
 @lru_cache(maxsize=FILTERS)
-def write_filter(filter: Filter) -> str:
-    return format_expression(filter)
+def write_filter(parsed: Filter) -> str:
+    return format_expression(parsed)
 
 
 def _read_special(kind: type, value: Any) -> Any:
