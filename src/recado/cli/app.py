@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from cyclopts import App, Group
 
-from recado import __version__
 from recado.cli.verb import run_app, verb
+from recado.version import __version__
 
 _HELP = """\
 Content-based publish/subscribe: say what happened, say what you care about.
@@ -70,10 +70,24 @@ _VERBS = {
         "kernels": "Compile the kernels of the index ahead of their use.",
     },
 }
+_EXTRAS = {
+    "demo": "all",
+    "match": "matching",
+    "filter": "matching",
+    "kernels": "matching",
+    "semantics": "semantics",
+    "serve": "server",
+    "backup": "server",
+    "token": "server",
+    "log": "server",
+    "pipeline": "spark",
+    "sim": "sim",
+}
+"""What installs the packages that a verb needs beyond those of the client."""
 _FOLDERS = ("pipeline",)  # verbs with more than one module
 
 
-def _all() -> App:
+def _make_app() -> App:
     made = verb("recado", help=_HELP, epilogue=_EPILOGUE, version=__version__)
     for place, (title, verbs) in enumerate(_VERBS.items()):
         group = Group(title, sort_key=place)
@@ -84,9 +98,9 @@ def _all() -> App:
     return made
 
 
-app = _all()
+app = _make_app()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    return run_app(app, arguments)
+    return run_app(app, arguments, _EXTRAS)

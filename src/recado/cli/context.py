@@ -14,7 +14,7 @@ from recado.cli.verb import verb
 from recado.errors import RecadoError
 
 if TYPE_CHECKING:
-    from recado.client.http import Http
+    from recado.client.http import HttpClient
     from recado.client.urls import Target
 
 _HELP = """\
@@ -44,11 +44,11 @@ def add(name: str, url: str, /, *, select: bool = False) -> int:
     select
         Use it from now on.
     """
-    from recado.client.urls import check_name, parse_url, read_contexts, write_contexts
+    from recado.client.urls import check_context_name, parse_url, read_contexts, write_contexts
 
     parse_url(url)
     contexts = read_contexts()
-    contexts.urls[check_name(name)] = url
+    contexts.urls[check_context_name(name)] = url
     if select or len(contexts.urls) == 1:
         contexts.selected = name
     write_contexts(contexts)
@@ -85,7 +85,7 @@ def _row(name: str, url: str, selected: bool) -> dict[str, Any]:
         target = parse_url(url)
     except AddressError as error:
         raise AddressError(f"context {name!r}: {error}; recado context add {name} URL replaces it") from None
-    where = target.shown()
+    where = target.description()
     return {"name": name, "selected": selected, "where": where, "user": target.user, "token": bool(target.token)}
 
 
@@ -173,10 +173,10 @@ class Where:
         name = self.user or target.user or ("" if target.token else user or getpass.getuser())
         return msgspec.structs.replace(target, user=name)
 
-    def http(self) -> Http:
-        from recado.client.http import Http
+    def http(self) -> HttpClient:
+        from recado.client.http import HttpClient
 
-        return Http(self.target())
+        return HttpClient(self.target())
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d")

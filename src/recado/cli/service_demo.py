@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from recado.client import Client
-    from recado.client.subscription import Subscription
+    from recado.client.subscription import ClientSubscription
     from recado.server.server import Server
 
 QUOTES = 30_000
@@ -137,7 +137,7 @@ async def _timed(client: Client, events: list[dict[str, Any]]) -> float:
     return time.perf_counter() - started
 
 
-async def _read(subscription: Subscription, into: Received, enough: int | None = None) -> None:
+async def _read(subscription: ClientSubscription, into: Received, enough: int | None = None) -> None:
     """Take notifications until there are ``enough`` of them, or all that are wanted."""
     async for one in subscription:
         into.got[one.event.id] += 1

@@ -20,7 +20,7 @@ from recado.errors import RecadoError
 if TYPE_CHECKING:
     from recado.client.client import Client
     from recado.client.options import Options
-    from recado.client.subscription import Notification, Subscription
+    from recado.client.subscription import ClientSubscription, Notification
 
 
 # --- How a notification is written: for people, as JSON, or as a format says -----------------------------------------
@@ -285,7 +285,7 @@ class _Listener:
         self._write = writer(format, json)
         self._last = -1
 
-    async def listen(self, client: Client, subscription: Subscription, record: dict[str, Any]) -> None:
+    async def listen(self, client: Client, subscription: ClientSubscription, record: dict[str, Any]) -> None:
         if self._start != (None, None):
             await self._replay(client, record)
         while not (self._counts and self._left <= 0):

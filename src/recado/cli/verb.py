@@ -16,14 +16,14 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from recado.cli.output import complain
-from recado.errors import RecadoError
+from recado.errors import RecadoError, explain_missing
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
@@ -67,13 +67,24 @@ def verb(name: str, *, help: str | None = None, epilogue: str = "", version: str
     )
 
 
-def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
-    """Run one command of an app, by default that of this process; its exit code. What goes wrong is said on stderr."""
+def run_app(app: App, arguments: Sequence[str] | None = None, extras: Mapping[str, str] | None = None) -> int:
+    """Run one command of an app, by default that of this process; its exit code. What goes wrong is said on stderr.
+
+    ``extras`` has, by verb, the extra of the package that installs what the verb needs.
+    """
     try:
-        result = app(_texts(arguments), exit_on_error=False, print_error=True, result_action="return_value")
+        given = _texts(arguments)
+        result = app(given, exit_on_error=False, print_error=True, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         return BAD_INPUT  # already printed
+    except ImportError as error:
+        missing = _find_missing(error)
+        if missing is None or not extras:
+            raise
+        name = next((text for text in given if not text.startswith("-")), "")
+        complain(f"recado: {explain_missing(missing, f'recado {name}', extras.get(name, 'all'))}")
+        return BAD_INPUT
     except RecadoError as error:
         complain(f"recado: {error}")
         return BAD_INPUT
@@ -89,6 +100,15 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return result if isinstance(result, int) else OK
+
+
+def _find_missing(error: BaseException | None) -> ModuleNotFoundError | None:
+    """The package that is not installed, if that is the cause; what was not found in Recado itself is a bug."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return None if (error.name or "recado").partition(".")[0] == "recado" else error
+        error = error.__cause__
+    return None
 
 
 def _texts(arguments: Sequence[str] | None) -> Sequence[str]:

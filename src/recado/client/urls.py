@@ -72,7 +72,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def http(self, host: Host) -> str:
         return f"{'https' if self.tls else 'http'}://{authority(host)}{self.prefix}"
 
-    def shown(self) -> str:
+    def description(self) -> str:
         """Where it is, without the token."""
         if self.sip is not None:
             return f"sip:{self.user}@{self.sip.domain} via {authority(self.sip.registrar)}"
@@ -91,7 +91,7 @@ def parse_url(url: str) -> Target:
     if not separator:
         raise AddressError(f"{url!r} is not a URL such as {_EXAMPLE}")
     if scheme == _SIP:
-        return _sip(url, rest)
+        return _parse_sip(url, rest)
     if scheme not in _PLAIN + _TLS:
         known = ", ".join((*_PLAIN, *_TLS, _SIP))
         raise AddressError(f"{scheme}:// leads to no service; a URL begins with one of {known}, such as {_EXAMPLE}")
@@ -109,7 +109,7 @@ def parse_url(url: str) -> Target:
     )
 
 
-def _sip(url: str, rest: str) -> Target:
+def _parse_sip(url: str, rest: str) -> Target:
     rest, _, query = rest.partition("?")
     address, *parameters = rest.split(";")
     who, at, domain = address.rpartition("@")
@@ -215,7 +215,7 @@ def write_contexts(contexts: Contexts, path: Path | None = None) -> None:
     temporary.replace(path)
 
 
-def check_name(name: str) -> str:
+def check_context_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise AddressError(f"{name!r} cannot name a context; use letters, digits, dot, dash and underscore")
     return name
