@@ -86,13 +86,13 @@ $(PY):
 
 $(RUN): $(SETUP) | $(PY)
 	@echo "installing Recado into $(VENV) (once)"
-	@$(INSTALL) --editable '.[spark,sim,semantics]'
+	@$(INSTALL) --editable '.[all]'
 	@$(MODEL)
 	@touch $@
 
 $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
-	@$(INSTALL) --editable '.[dev,bench,spark,sim,semantics]'
+	@$(INSTALL) --editable '.[all,dev,bench]'
 	@$(MODEL)
 	@.ci/install-peers
 	@touch $(RUN) $@

@@ -5,6 +5,7 @@ import inspect
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -214,7 +215,7 @@ def test_a_verb_says_which_extra_it_needs(arguments, extra):
     assert run.stderr.count("\n") == 1
 
 
-def test_light_verbs_work_without_extras(tmp_path):
+def test_light_verbs_work_without_extras():
     run = recado_without_extras("filter", "check", "Price < 25")
     assert (run.returncode, run.stderr) == (0, "")
     explained = recado_without_extras("filter", "explain", "Price < 25", "--event", '{"Price": 24}')
@@ -224,3 +225,76 @@ def test_light_verbs_work_without_extras(tmp_path):
         run = recado_without_extras(verb, "--help")
         assert run.returncode in (0, 2)
         assert "Traceback" not in run.stderr
+
+
+USE_IT = """
+import asyncio, sys
+import recado
+
+async def main():
+    async with recado.connect(sys.argv[1], user="ana") as c, c.subscribe("Price < 25", type="Tick") as cheap:
+        await c.publish("Tick", {"Stock": "VALE3", "Price": 68})
+        await c.publish("Tick", {"Stock": "PETR4", "Price": 24.9})
+        async for n in cheap:
+            print(n["Stock"], n["Price"], n.position)
+            break
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def service(folder):
+    """A service of this installation, in a process of its own; its URL."""
+    code = "import sys; from recado.cli.app import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--data", str(folder), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+def test_a_client_without_extras_publishes_and_receives(tmp_path):
+    with service(tmp_path) as url:
+        run = run_python(WITHOUT_EXTRAS + USE_IT.replace("sys.argv[1]", repr(url)))
+    assert (run.stdout, run.stderr) == ("PETR4 24.9 1\n", "")
+
+
+@pytest.mark.long
+def test_the_wheel_alone_is_a_client(tmp_path):
+    """Built, installed with nothing but its own dependencies, and used."""
+
+    def prepare(*command):
+        subprocess.run(command, check=True, capture_output=True, timeout=600, cwd=ROOT)
+
+    prepare(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ".")
+    (wheel,) = tmp_path.glob("recado-*.whl")
+    prepare(sys.executable, "-m", "venv", tmp_path / "venv")
+    python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "recado"
+    prepare(python, "-m", "pip", "install", "--constraint", ROOT / "constraints.txt", wheel)
+
+    def run(*arguments):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run(
+            arguments, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path, env=environment
+        )
+
+    installed = run(python, "-m", "pip", "list", "--format=freeze").stdout
+    assert not {line.partition("==")[0] for line in installed.splitlines()} & {"numba", "numpy", "pyarrow", "starlette"}
+    assert "venv" in run(python, "-c", "import recado; print(recado.__file__)").stdout
+    with service(tmp_path / "data") as url:
+        used = run(python, "-c", USE_IT, url)
+        assert (used.stdout, used.stderr) == ("PETR4 24.9 1\n", "")
+        assert run(command, "pub", "Tick", "Price=20", "--url", url).returncode == 0
+        replayed = run(command, "replay", "Price < 25", "--url", url, "--format", "%p %{Price}")
+        assert (replayed.stdout, replayed.stderr) == ("1 24.9\n2 20\n", "")
+    refused = run(command, "serve")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "pip install 'recado[server]'" in refused.stderr
+    index = run(python, "-c", "import recado; recado.Index")
+    assert "MissingExtraError: recado.Index needs the package numpy" in index.stderr
+    assert run(command, "filter", "check", "Price < 25").returncode == 0
