@@ -20,13 +20,14 @@ PEERS := $(VENV)/.ready-bench
 SETUP := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench experiments lock clean
+.PHONY: help demo test test-all check format api bench experiments lock clean
 
 help:
 	@echo "make demo         match a sample, run a service with a subscriber who moves, then Spark on its log"
 	@echo "make test         format check, lint, types, import layers, tests with branch coverage"
 	@echo "make test-all     the same with the long tests, bounds checks in kernels, and fuzzing (hours)"
 	@echo "make format       format the code and fix what can be fixed"
+	@echo "make api          write docs/api from the docstrings"
 	@echo "make bench        measure matching (SUBJECT=service for another subject, BENCH='' for a full run, 'BENCH=--json' for data)"
 	@echo "make experiments  repeat the documents' experiments (EXPERIMENT='' for full runs, EXPERIMENTS=trees for one)"
 	@echo "make lock         choose the newest versions again and pin them in constraints.txt"
@@ -58,6 +59,9 @@ test-all: check $(FUZZ)
 format: $(DEV)
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+api: $(DEV)
+	$(PY) docs/generate_api.py
 
 bench: $(PEERS)
 	$(PY) -m benchmarks $(SUBJECT) $(BENCH)

@@ -1,6 +1,7 @@
 """What ``import recado`` gives: a list that is tested, typed, light to import, and honest about what is missing."""
 
 import ast
+import importlib.util
 import inspect
 import os
 import subprocess
@@ -117,6 +118,30 @@ def test_type_checkers_and_programs_see_the_same_names():
     for name, (module, original) in typed.items():
         found = getattr(__import__(module, fromlist=[original]), original)
         assert getattr(recado, name) is found
+
+
+def generator():
+    specification = importlib.util.spec_from_file_location("generate_api", ROOT / "docs" / "generate_api.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_what_the_code_says():
+    api = generator()
+    written = {path.name: path.read_text(encoding="utf-8") for path in api.FOLDER.iterdir()}
+    assert written == api.pages(), "run: make api"
+
+
+def test_the_reference_has_every_public_name_once():
+    named = [name for _, _, names in generator().PAGES.values() for name in names.split()]
+    assert sorted([*named, "__version__"]) == sorted(recado.__all__)
+
+
+def test_a_public_name_without_a_docstring_is_told(monkeypatch):
+    monkeypatch.setattr(recado.Client.publish, "__doc__", None)
+    with pytest.raises(SystemExit, match=r"Client\.publish is public and has no docstring"):
+        generator().pages()
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():

@@ -124,7 +124,7 @@ class Client:
 
     When the connection breaks, it connects again, sends again what was not answered, and hands out what it missed,
     once. Entering raises Unreachable if no service answers, NotAllowed or Refused if it does not let this user in.
-    Every method that talks to the service raises SessionEnded once the session is over.
+    Once the session is over, every method that talks to the service raises why: SessionEnded, NotAllowed or Refused.
     """
 
     def __init__(self, options: Options, line: Line | None = None) -> None:

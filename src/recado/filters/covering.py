@@ -59,7 +59,7 @@ def satisfiable(filter: Filter) -> bool | None:
 
 
 def covers(filter: Filter, other: Filter) -> bool:
-    """Does every event that matches ``other`` certainly match ``filter``?"""
+    """Does every event that matches ``other`` certainly match ``filter``? False also if that is not known."""
     union, cases = _terms_or_none(filter), _terms_or_none(other)
     if union is not None and cases is not None:
         return all(covered(case, union) for case in cases)

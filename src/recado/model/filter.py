@@ -102,6 +102,7 @@ class Not(Node, frozen=True, tag="not"):
 
 
 Filter = Constant | Compare | Between | In | Text | Regex | Exists | Similar | Sql | And | Or | Not
+"""A filter as a tree of frozen values, of any of these kinds; ``recado.model.filter`` has them."""
 
 TRUE = Constant(True)
 FALSE = Constant(False)
