@@ -32,8 +32,8 @@ PAGES = {
     "filters": (
         "Filters and matching",
         (
-            "How to read, compare and evaluate filters ([the language](../filter-language.md)), and find the subscriptions "
-            "that an event satisfies."
+            "How to read, compare and evaluate filters ([the language](../filter-language.md)), and find the "
+            "subscriptions that an event satisfies."
         ),
         "parse format_filter Filter matches covers overlaps Index",
     ),
@@ -49,8 +49,8 @@ PAGES = {
         "Errors",
         "Whatever Recado raises on purpose is a `RecadoError`; its text is for a person.",
         (
-            "RecadoError EventError FilterError SubscriptionError LimitError MissingExtraError ClientError AddressError "
-            "Unreachable NotAllowed Refused Dropped SessionEnded TooManyInFlight"
+            "RecadoError EventError FilterError SubscriptionError LimitError MissingExtraError ClientError "
+            "AddressError Unreachable NotAllowed Refused Dropped SessionEnded TooManyInFlight"
         ),
     ),
 }
@@ -243,9 +243,8 @@ def _struct_signature(name: str, cls: type[msgspec.Struct]) -> str:
 
 
 def _annotation(cls: type, field: str) -> str:
-    return next(
-        base.__annotations__[field] for base in cls.__mro__ if field in base.__dict__.get("__annotations__", {})
-    )
+    found = (inspect.get_annotations(base) for base in cls.__mro__)
+    return next(str(own[field]) for own in found if field in own)
 
 
 def _default_of(field: str, cls: type) -> str:

@@ -36,8 +36,8 @@ def explain_missing(error: ModuleNotFoundError, what: str, extra: str) -> Import
 class FilterError(RecadoError):
     """A filter that cannot be accepted.
 
-    With ``text`` and ``position`` the message shows the line with a caret under the wrong place; ``reason`` and ``hint``
-    are its words.
+    With ``text`` and ``position`` the message shows the line with a caret under the wrong place; ``reason`` and
+    ``hint`` are its words.
     """
 
     def __init__(
