@@ -58,12 +58,12 @@ def verb(name: str, *, help: str | None = None, epilogue: str = "", version: str
     return App(
         name=name,
         help=help,
-        help_epilogue=flowing(epilogue),
+        help_epilogue=join_lines(epilogue),
         help_format="plaintext",
         help_formatter=_Help(),
         version=version,
-        default_parameter=Parameter(negative=(), show_default=_meant),
-        error_formatter=_said,
+        default_parameter=Parameter(negative=(), show_default=_format_default),
+        error_formatter=_format_error,
     )
 
 
@@ -128,17 +128,17 @@ def _reader_gone() -> int:
     return READER_GONE
 
 
-def _meant(default: Any) -> str | None:
+def _format_default(default: Any) -> str | None:
     """A default as help shows it; that a flag is off and a text empty goes without saying."""
     return None if default is False or default in ("", (), None) else str(default)
 
 
-def _said(error: CycloptsError) -> str:
+def _format_error(error: CycloptsError) -> str:
     """Bad usage reads like every other error."""
     return f"recado: {error}"
 
 
-def flowing(text: str) -> str:
+def join_lines(text: str) -> str:
     """Paragraphs on one line each, for the terminal to break; lines that are indented stay as they are."""
     return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
 
@@ -159,4 +159,4 @@ class _Help:
     def render_description(self, console: Console, _: ConsoleOptions, description: Any) -> None:
         text = getattr(description, "primary_renderable", None)
         if text is not None:
-            console.print(flowing(text.plain) + "\n", markup=False, highlight=False)
+            console.print(join_lines(text.plain) + "\n", markup=False, highlight=False)
