@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
+from recado import files
 from recado.client.errors import AddressError
 from recado.protocols.rudp import PROFILES
 from recado.protocols.sip.text import SipError
@@ -208,11 +209,7 @@ def read_contexts(path: Path | None = None) -> Contexts:
 def write_contexts(contexts: Contexts, path: Path | None = None) -> None:
     path = path or contexts_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.unlink(missing_ok=True)  # one that a crash left might be open to others
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-        stream.write(msgspec.json.format(msgspec.json.encode(contexts)))
-    temporary.replace(path)
+    files.replace(path, msgspec.json.format(msgspec.json.encode(contexts)), mode=0o600)
 
 
 def check_context_name(name: str) -> str:

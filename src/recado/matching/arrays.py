@@ -14,10 +14,15 @@ object whose fields are the arrays again. While a kernel runs nobody may assign 
 the compiler may read an address once and keep it.
 
 A field has one type for ever: an array of another type or order, or a read-only one, is refused when it is assigned.
+
+Inside a kernel a field is a *plain* array: an address and its lengths, nothing to count references by and no strides.
+Reading an element takes few instructions of LLVM, because an index is never counted from the end: **a negative index
+is out of bounds**. ``plain(array)`` makes the same of an array that is an argument.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from ctypes import addressof, c_char
 from typing import TYPE_CHECKING, Any
@@ -26,15 +31,19 @@ from weakref import WeakValueDictionary
 import numpy as np
 from llvmlite import ir
 from numba import from_dtype
-from numba.core import types
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
-from numba.np.arrayobj import make_array, populate_array
+from numba.core import types as numba_types
+from numba.core.cgutils import unpack_tuple
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
+from numba.extending import infer_getattr, intrinsic, lower_builtin, lower_getattr, models, register_model
+from numba.extending import lower_getattr_generic as lower_any_attribute
+from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from recado.matching.jit import PLAIN
 
 Array = NDArray[Any]
+types: Any = numba_types
 _PLAIN: WeakValueDictionary[int, Arrays] = WeakValueDictionary()  # where kernels are plain Python: whose a handle is
 COLUMNS = 3  # of a handle: address, length, width
 
@@ -89,19 +98,117 @@ class Arrays:
             _PLAIN[id(self.handle)] = self
 
 
-class ArraysType(types.Type):
+class PlainType(numba_types.Type):
+    """What numba knows of a plain array."""
+
+    def __init__(self, dtype: Any, dimensions: int) -> None:
+        self.dtype, self.dimensions = dtype, dimensions
+        super().__init__(f"plain({dtype}, {dimensions})")
+
+
+@register_model(PlainType)
+class _Plain(models.StructModel):  # type: ignore[misc]  # numba has no types
+    def __init__(self, manager: Any, kind: PlainType) -> None:
+        lengths = [("length", types.intp), ("width", types.intp)][: kind.dimensions]
+        super().__init__(manager, kind, [("data", types.CPointer(kind.dtype)), *lengths])
+
+
+def _make_plain(context: Any, builder: Any, kind: PlainType, data: Any, shape: list[Any]) -> Any:
+    value = ir.Constant(context.get_value_type(kind), ir.Undefined)
+    for place, part in enumerate([data, *shape[: kind.dimensions]]):
+        value = builder.insert_value(value, part, place)
+    return value
+
+
+def data_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    """The address of the elements of an array, plain or not."""
+    return (
+        builder.extract_value(array, 0)
+        if isinstance(kind, PlainType)
+        else make_array(kind)(context, builder, array).data
+    )
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], PlainType) and not kws and _is_index(*args):
+            return signature(args[0].dtype, *args)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        array, index, value = args
+        if isinstance(array, PlainType) and not kws and _is_index(array, index):
+            if isinstance(value, types.Float) and not isinstance(array.dtype, types.Float):
+                return None
+            return signature(types.none, array, index, array.dtype)
+        return None
+
+
+def _is_index(array: PlainType, index: Any) -> bool:
+    parts = index.types if isinstance(index, types.BaseTuple) else (index,)
+    return len(parts) == array.dimensions and all(isinstance(part, types.Integer) for part in parts)
+
+
+def _address(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> Any:
+    kind, index_kind = kinds[:2]
+    parts, part_kinds = [index], [index_kind]
+    if isinstance(index_kind, types.BaseTuple):
+        parts, part_kinds = unpack_tuple(builder, index), list(index_kind.types)
+    parts = [context.cast(builder, part, of, types.intp) for part, of in zip(parts, part_kinds, strict=True)]
+    at = parts[-1]
+    if kind.dimensions == 2:
+        at = builder.add(builder.mul(parts[0], builder.extract_value(array, 2), flags=["nsw"]), at, flags=["nsw"])
+    return builder.gep(builder.extract_value(array, 0), [at], inbounds=True)
+
+
+def _lower_items(index_kind: Any) -> None:
+    @lower_builtin(operator.getitem, PlainType, index_kind)
+    def get(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args, *arguments)
+        return context.unpack_value(builder, signature.args[0].dtype, address)
+
+    @lower_builtin(operator.setitem, PlainType, index_kind, types.Any)
+    def put(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args, *arguments[:2])
+        context.pack_value(builder, signature.args[0].dtype, arguments[2], address)
+        return context.get_dummy_value()
+
+
+for _index_kind in (types.Integer, types.BaseTuple):
+    _lower_items(_index_kind)
+
+
+@infer_getattr
+class _Shape(AttributeTemplate):  # type: ignore[misc]
+    key = PlainType
+
+    def resolve_shape(self, kind: PlainType) -> Any:
+        return types.UniTuple(types.intp, kind.dimensions)
+
+
+@lower_getattr(PlainType, "shape")
+def _shape(context: Any, builder: Any, kind: PlainType, array: Any) -> Any:
+    lengths = [builder.extract_value(array, 1 + axis) for axis in range(kind.dimensions)]
+    return context.make_tuple(builder, types.UniTuple(types.intp, kind.dimensions), lengths)
+
+
+class ArraysType(numba_types.Type):
     """What numba knows of a subclass of ``Arrays``: the places and types of its fields."""
 
     def __init__(self, owner: type[Arrays]) -> None:
         self.fields = {
-            field.name: (field.place, types.Array(from_dtype(field.dtype), field.dimensions, "C"))
+            field.name: (field.place, PlainType(from_dtype(field.dtype), field.dimensions))
             for field in fields_of(owner)
         }
         super().__init__(owner.__name__)
 
 
 @register_model(ArraysType)
-class _Handle(models.PrimitiveModel):  # type: ignore[misc]  # numba has no types
+class _Handle(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: ArraysType) -> None:
         super().__init__(manager, kind, ir.IntType(64).as_pointer())
 
@@ -114,7 +221,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
         return kind.fields[name][1] if name in kind.fields else None
 
 
-@lower_getattr_generic(ArraysType)
+@lower_any_attribute(ArraysType)
 def _field(context: Any, builder: Any, kind: ArraysType, handle: Any, name: str) -> Any:
     place, array_type = kind.fields[name]
     never_changes = builder.module.add_metadata([])
@@ -125,22 +232,8 @@ def _field(context: Any, builder: Any, kind: ArraysType, handle: Any, name: str)
         value.set_metadata("invariant.load", never_changes)
         return value
 
-    array = make_array(array_type)(context, builder)
-    element = context.get_data_type(array_type.dtype)
-    size = context.get_abi_sizeof(element)
-    shape = [entry(1), entry(2)][: array_type.ndim]
-    strides = [context.get_constant(types.intp, size)]
-    if array_type.ndim == 2:
-        strides.insert(0, builder.mul(shape[1], strides[0]))
-    populate_array(
-        array,
-        data=builder.inttoptr(entry(0), element.as_pointer()),
-        shape=shape,
-        strides=strides,
-        itemsize=context.get_constant(types.intp, size),
-        meminfo=None,
-    )
-    return array._getvalue()  # noqa: SLF001 - numba has no other name for it
+    data = builder.inttoptr(entry(0), context.get_data_type(array_type.dtype).as_pointer())
+    return _make_plain(context, builder, array_type, data, [entry(1 + axis) for axis in range(array_type.dimensions)])
 
 
 def opener(owner: type[Arrays]) -> Callable[[Any], Any]:
@@ -158,3 +251,22 @@ def opener(owner: type[Arrays]) -> Callable[[Any], Any]:
 
     result: Callable[[Any], Any] = opened
     return result
+
+
+@intrinsic
+def plain(_context: Any, array: Any) -> Any:
+    """Inside a kernel: an argument that is an array, of contiguous elements, as fields are."""
+    if not isinstance(array, types.Array) or array.layout != "C":
+        return None
+    kind = PlainType(array.dtype, array.ndim)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = make_array(signature.args[0])(context, builder, arguments[0])
+        shape = [builder.extract_value(whole.shape, axis) for axis in range(kind.dimensions)]
+        return _make_plain(context, builder, kind, whole.data, shape)
+
+    return kind(array), generate
+
+
+if PLAIN:
+    plain = lambda array: array  # noqa: E731

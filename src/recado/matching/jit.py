@@ -19,7 +19,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from recado.matching.cache import cache_folder, read_file, write_file
-from recado.matching.parts import PartCompiler
+from recado.matching.parts import KernelCompiler, PartCompiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,7 +86,7 @@ class _KernelCache:
 def _kept(function: F, **options: Any) -> F:
     if PLAIN:
         return function
-    compiled: Any = numba.njit(**options)(function)
+    compiled: Any = numba.njit(pipeline_class=KernelCompiler, **options)(function)
     vars(compiled).update(_cache=_KernelCache(function))
     KERNELS.append(compiled)
     return cast(F, compiled)

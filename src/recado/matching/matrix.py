@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recado.matching.arrays import plain
 from recado.matching.instructions import (
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -288,6 +289,7 @@ def collect_ranges(store_handle, number, owners, grids, lows, highs):
     """The ranges of a list: the place of each, its grid, its bounds. Returns how many, also if there is no room."""
     store = open_store(store_handle)
     words, start = store.words, store.lists[number, START]
+    owners, grids, lows, highs = plain(owners), plain(grids), plain(lows), plain(highs)
     count = 0
     for place in range(store.lists[number, LENGTH]):
         pc = store.postings[start + place, 0]

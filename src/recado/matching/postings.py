@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from recado.matching.arrays import plain
 from recado.matching.jit import inlined, lean, lean_jit
 
 START, LENGTH, CAPACITY, GRID, LEVELS, MATRIX = 0, 1, 2, 3, 4, 5
@@ -89,6 +90,7 @@ def table_drop(table, state, key):
 
 @lean_jit
 def table_copy(source, target, state):
+    source, target, state = plain(source), plain(target), plain(state)
     state[TABLE_USED] = 0
     for i in range(source.shape[0]):
         if source[i, 0] != EMPTY:
@@ -174,6 +176,7 @@ def take_out(lists, postings, number, entry):
 @lean_jit
 def drop_list(lists, postings, heads, state, number):
     """Give back an empty list."""
+    lists, postings, heads, state = plain(lists), plain(postings), plain(heads), plain(state)
     if lists[number, CAPACITY]:
         release_block(postings, heads, lists[number, START], lists[number, CAPACITY])
     lists[number, START] = state[FREE_LIST]

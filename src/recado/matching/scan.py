@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.arrays import ArrayField, Arrays, opener
+from recado.matching.arrays import ArrayField, Arrays, opener, plain
 from recado.matching.jit import inlined, lean, lean_jit
 from recado.matching.texts import (
     ALL,
@@ -620,6 +620,7 @@ def scan_texts(data, starts, ends, memory_handle, cells_handle):
     It stops where there is no room for one more, unless that would be the first: which then is left.
     """
     memory, cells = open_memory(memory_handle), open_cells(cells_handle)
+    data, starts, ends = plain(data), plain(starts), plain(ends)
     state, rows = memory.state, cells.rows
     events, many, text = 0, 0, 0
     while text < starts.shape[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
+from recado.matching.arrays import plain
 from recado.matching.dictionary import ABSENT
 from recado.matching.instructions import JUMPS
 from recado.matching.jit import lean, lean_jit
@@ -134,6 +135,7 @@ def match_event(store_handle, blank_handle, event, size, room, event_texts, data
     many were found, and in the upper 32 bits how many are uncertain; the candidates of all events add up.
     """
     store, blank = open_store(store_handle), open_blank(blank_handle)
+    event, event_texts, data = plain(event), plain(event_texts), plain(data)
     codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
     counts[FOUND] = counts[UNCERTAIN] = 0
     bounds = 2 * room
