@@ -34,12 +34,12 @@ _encode = msgspec.json.Encoder().encode
 Row = dict[str, Any]
 
 
-def notification_writer(format: str, json: bool) -> Callable[[Row], None]:
+def notification_writer(layout: str, json: bool) -> Callable[[Row], None]:
     """A function that writes one notification (``event`` and the members of NOTIFY, as far as they are there)."""
-    if format and format not in ("json", "table"):
-        pieces = compile_format(format)
+    if layout and layout not in ("json", "table"):
+        pieces = compile_format(layout)
         return lambda row: _line("".join(piece(row) for piece in pieces))
-    if format == "table" or (not format and for_people(json)):
+    if layout == "table" or (not layout and for_people(json)):
         return lambda row: _line(readable_line(row))
     return write_json
 
@@ -58,9 +58,9 @@ def readable_line(row: Row) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 
-def compile_format(format: str) -> list[Callable[[Row], str]]:
+def compile_format(layout: str) -> list[Callable[[Row], str]]:
     """The pieces of a format; a RecadoError names a placeholder that does not exist."""
-    return [_piece(*found.groups()) for found in _PIECE.finditer(format)]
+    return [_piece(*found.groups()) for found in _PIECE.finditer(layout)]
 
 
 def _piece(

@@ -133,9 +133,9 @@ class ClientSubscription:
     """Why the service cancelled it; "" if it did not."""
 
     def __init__(
-        self, owner: SubscriptionOwner, id: str, *, durable: bool, auto_ack: bool, confirmed: asyncio.Future[Any]
+        self, owner: SubscriptionOwner, sub_id: str, *, durable: bool, auto_ack: bool, confirmed: asyncio.Future[Any]
     ) -> None:
-        self.id = id
+        self.id = sub_id
         self.durable = durable
         self.delivered = 0
         self.cancelled = ""
