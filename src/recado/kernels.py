@@ -2,9 +2,9 @@
 
     python -m recado.kernels      compiles whatever is not in the cache yet
 
-Whoever needs the kernels and finds that they are not prepared (``recado.matching.cache``) starts a ``Build``. Every
-kernel that is compiled is kept at once, so a build that is stopped was not in vain.
-Of several at the same time one works and the others wait for it.
+Whoever needs the kernels and finds that they are not prepared (``recado.matching.kernels.cache``) starts a ``Build``.
+Every kernel that is compiled is kept at once, so a build that is stopped was not in vain. Of several at the same time
+one works and the others wait for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 
-from recado.matching.cache import cache_folder, can_write, is_prepared, mark_prepared
+from recado.matching.kernels.cache import cache_folder, can_write, is_prepared, mark_prepared
 
 POLL_SECONDS = 0.2
 LOW_PRIORITY = 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.access import PRESENCE, begin, cells_of, level_of, range_on
-from recado.matching.arrays import plain
-from recado.matching.instructions import (
+from recado.matching.kernels.access import PRESENCE, begin, cells_of, level_of, range_on
+from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.instructions import (
     ACCESS,
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -18,10 +18,10 @@ from recado.matching.instructions import (
     NUM,
     TIME,
 )
-from recado.matching.jit import lean, lean_jit
-from recado.matching.kernel import instruction_words
-from recado.matching.layout import open_store
-from recado.matching.postings import GRID, LENGTH, LISTS_TOP, START, rank_of
+from recado.matching.kernels.jit import lean, lean_jit
+from recado.matching.kernels.layout import open_store
+from recado.matching.kernels.postings import GRID, LENGTH, LISTS_TOP, START, rank_of
+from recado.matching.kernels.verify_event import instruction_words
 
 
 @lean_jit

@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from recado.matching.arrays import data_of
-from recado.matching.jit import PLAIN
+from recado.matching.kernels.arrays import data_of
+from recado.matching.kernels.jit import PLAIN
 
 PADDING = 8
 

@@ -9,16 +9,16 @@ one for each cell that the range touches. Cells come in levels: at level n a cel
 to the level where it touches one or two cells. An event looks at one cell of each level in use.
 
 Rows of ``lists``: start, length, capacity, grid (-1: none), levels in use (bit mask), matrix (0: none;
-``recado.matching.matrix``). Postings are allocated in blocks of a power of two; ``heads`` keeps a chain of free blocks
-for each size. ``state`` holds the counters.
+``recado.matching.kernels.matrix``). Postings are allocated in blocks of a power of two; ``heads`` keeps a chain of
+free blocks for each size. ``state`` holds the counters.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.arrays import plain
-from recado.matching.jit import inlined, lean, lean_jit
+from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.jit import inlined, lean, lean_jit
 
 START, LENGTH, CAPACITY, GRID, LEVELS, MATRIX = 0, 1, 2, 3, 4, 5
 LIST_COLUMNS = 6

@@ -40,7 +40,7 @@ from numba.extending import lower_getattr_generic as lower_any_attribute
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
-from recado.matching.jit import PLAIN
+from recado.matching.kernels.jit import PLAIN
 
 Array = NDArray[Any]
 types: Any = numba_types
