@@ -228,7 +228,7 @@ def test_without_extras_everything_but_the_index_is_there():
         (["match", "subscriptions", "events"], "matching"),
         (["demo"], "all"),
         (["semantics", "measures"], "semantics"),
-        (["pipeline", "match", "a", "b"], "spark"),
+        (["pipeline", "match", "a", "b", "--out", "c"], "spark"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else value,
 )
