@@ -22,8 +22,7 @@ from benchmarks.service.plan import Plan
 from benchmarks.service.records import Handover
 from benchmarks.service.session import Session, open_session
 from benchmarks.service.workload import TYPE
-from recado.client import Client, Subscription
-from recado.client.options import make_options
+from recado.client import Client, ClientSubscription, connect
 from recado.client.transports.sip import SipLine
 
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
@@ -156,7 +155,7 @@ class OverSip:
 
     def __init__(self, at: Running, heard: Heard) -> None:
         url = f"recado+sip://traveller@localhost;registrar=127.0.0.1:{at.sip_port}"
-        options = make_options(url, user=None, device="bench", state=None)
+        options = connect(url, device="bench").options
         self._line = SipLine(options.target, options.device, poll_seconds=POLL_SECONDS)
         self._client = Client(options, self._line)
         self._heard = heard
@@ -170,7 +169,7 @@ class OverSip:
         await subscription.ready()
         self._listening = asyncio.create_task(self._listen(subscription))
 
-    async def _listen(self, subscription: Subscription) -> None:
+    async def _listen(self, subscription: ClientSubscription) -> None:
         async for notification in subscription:
             self._heard(notification["number"])
 

@@ -26,8 +26,8 @@ from experiments.expected import (
     show,
 )
 from experiments.report.blocks import Block, Code, Heading, Image, Table, Text, to_html, to_markdown
-from recado import __version__
 from recado.sim.runs.results import code_digest
+from recado.version import __version__
 
 MARKDOWN, HTML = "report.md", "report.html"
 

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from recado.client.errors import NotAllowed
-from recado.client.http import Http
+from recado.client.http import HttpClient
 from recado.client.urls import parse_url
 from recado.server.http.operations import OPERATIONS
 from recado.server.tokens import TokenLine, hash_token, write_tokens
@@ -138,7 +138,10 @@ def test_a_user_named_beside_a_token_is_that_of_the_token(tmp_path):
             async with http(server, token="ana", **{"x-recado-user": "ana"}) as same:
                 assert (await same.get("/v1/subscriptions")).status_code == 200
             target = msgspec.structs.replace(parse_url(server.url), token="ana", user="bob")
-            with Http(target) as other, pytest.raises(NotAllowed, match="the token is that of 'ana', not of 'bob'"):
+            with (
+                HttpClient(target) as other,
+                pytest.raises(NotAllowed, match="the token is that of 'ana', not of 'bob'"),
+            ):
                 await asyncio.to_thread(other.call, "GET", "/v1/subscriptions")
 
     run(check())

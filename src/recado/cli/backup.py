@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recado.cli.flags import service_config
 from recado.cli.output import write_line
-from recado.cli.serve import settings
 from recado.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def backup(target: Path, /, *, config: Path | None = None, data: Path | None = N
     from recado.errors import RecadoError
     from recado.server.control import Request, ask
 
-    chosen = settings(config, data)
+    chosen = service_config(config, data)
     folder = Path(chosen.data)
     if not folder.is_dir():
         raise RecadoError(f"{folder} is no data folder of a service; name one with --data")

@@ -23,7 +23,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from recado import __version__
 from recado.errors import RecadoError
 from recado.model.codec import read_event, write_cloudevent
 from recado.model.values import format_time
@@ -34,6 +33,7 @@ from recado.server.permissions import Conflict, Principal, Unknown
 from recado.server.requests import Held, webhook_device
 from recado.server.webhooks.dead_letters import Letter, Letters
 from recado.server.webhooks.targets import Address, Webhook, WebhookError, read_webhook, resolve
+from recado.version import __version__
 
 if TYPE_CHECKING:
     import httpx
