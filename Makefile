@@ -60,7 +60,7 @@ format: $(DEV)
 	$(VENV)/bin/ruff check --fix .
 
 bench: $(PEERS)
-	$(PY) -m benchmarks $(SUBJECT) $(BENCH)
+	$(PY) -m benchmarks run $(SUBJECT) $(BENCH)
 
 experiments: $(RUN)
 	@for name in $(EXPERIMENTS); do echo $$name; $(PY) -m experiments run $$name $(EXPERIMENT) || exit 1; done

@@ -73,7 +73,7 @@ EXPERIMENT = Experiment(
         "test vectors (section 17). Here the agent, RUDP and the desk of the service, the same code as live, run in "
         "simulated time: every datagram takes 20 ms. INVITE, 200 and ACK stand for the whole of SIP. Section numbers "
         "are those of the mobility document. E10 to E12 and vector 12 need SIP itself: the tests have them, with "
-        "Kamailio and SIPp, and `python -m benchmarks service` has the hand-over between real addresses."
+        "Kamailio and SIPp, and `python -m benchmarks run service` has the hand-over between real addresses."
     ),
     sweeps=(),
     studies={
