@@ -111,7 +111,7 @@ class Loading(Record, frozen=True, tag="loading"):
     process_bytes: int
 
 
-# --- the work's data set and its published rates: table 8.8 of the semantics document, events a second ----------------
+# --- the work's data set and its published rates (tables 7.1 and 7.2 of the semantics document), events a second ------
 
 PUBLISHED = {
     0: (303.303, 301.714),
@@ -153,11 +153,10 @@ def published_events(data: Dataset, count: int) -> list[Event]:
 
 # --- readings of stations ---------------------------------------------------------------------------------------------
 #
-# Publishers say ``temperature``, subscribers say it otherwise. Names are those of the probe set in 13.6 of the
-# semantics document. A subscription asks for one station and a range of one or two readings. It exists twice, in its
-# subscriber's words (semantic) and in the publisher's (exact), so both sides match the same events and, where all names
-# find their counterpart, give the same notifications. ``shaped`` events have names of many publishers, which no exact
-# subscription can reach.
+# Publishers say ``temperature``, subscribers say it otherwise. A subscription asks for one station and a range of one
+# or two readings. It exists twice, in its subscriber's words (semantic) and in the publisher's (exact), so both sides
+# match the same events and, where all names find their counterpart, give the same notifications. ``shaped`` events have
+# names of many publishers, which no exact subscription can reach.
 
 SEED = 6
 STATIONS = 2_000
@@ -443,8 +442,8 @@ SUBJECT = Subject(
     plan=plan,
     packages=(*OWN_PACKAGES, "wn", "scipy"),
     note=(
-        "*As in the work*: its data set as section 13.8 of the semantics document remakes it, with the setting of its "
-        "highest F (mean over all pairs of words, Jiang & Conrath, threshold 0.15, constraints without counterpart "
+        "*As in the work*: its data set, remade with the traits that section 4.3.1 of the semantics document tells, "
+        "with the setting of its highest F (mean over all pairs of words, Jiang & Conrath, threshold 0.15, constraints without counterpart "
         "ignored, values compared by meaning); names and values have been seen before, as the work's cache was filled. "
         "Published rates are of a whole server on another machine. *plain, no cache* is Algorithm 1 for each "
         "subscription, every similarity computed anew.\n\n"

@@ -52,6 +52,7 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
     blocks = [
         Heading(experiment.title, 1),
         Text(experiment.introduction),
+        Text(f"The document: {expected.document}. Sections, figures and tables are its own."),
         *_how(experiment, results),
         *_summary(judged),
         *_values(judged),
@@ -99,10 +100,14 @@ def _summary(judged: Sequence[Judged]) -> list[Block]:
 
 def _values(judged: Sequence[Judged]) -> list[Block]:
     blocks: list[Block] = []
-    for title, printed in (("Values that the document prints", True), ("Values derived from its algorithms", False)):
+    kinds = (
+        ("Values that the document prints", True, "printed in", "printed"),
+        ("Derived values: they follow from the document and are not printed in it", False, "derived from", "derived"),
+    )
+    for title, printed, place, word in kinds:
         chosen = [one for one in judged if isinstance(one.line, Value) and one.line.printed == printed]
         if chosen:
-            heads = ("id", "place", "what", "published", "measured", "verdict")
+            heads = ("id", place, "what", word, "measured", "verdict")
             blocks += [Heading(title), Table(heads, tuple(map(_value_row, chosen)), (3, 4)), *_reasons(chosen)]
     return blocks
 
@@ -150,14 +155,14 @@ def _claims(judged: Sequence[Judged], measured: Measured) -> list[Block]:
 
 
 def _claim(one: Judged, line: Claim, measured: Measured) -> list[Block]:
-    kind = "printed" if line.printed else "derived"
+    origin = f"printed in {line.place}" if line.printed else f"derived from {line.place}"
     rows = tuple(
         (check.what, condition(check, measured), shown, _word(passed))
         for check, shown, passed in zip(line.checks, one.shown, one.passed, strict=True)
     )
     return [
         Heading(f"{line.id}: {one.verdict}", 3),
-        Text(f"{line.text} ({line.place}; {kind})"),
+        Text(f"{line.text} ({origin})"),
         Table(("check", "if it holds", "measured", ""), rows, (2,)),
         *([Text(one.reason)] if one.reason else []),
         *([Text("This is otherwise than expected, and not explained.")] if one.surprising else []),

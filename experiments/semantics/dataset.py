@@ -1,9 +1,9 @@
-"""The data set, made as section 13.8 of the semantics document says: seeds, variants of them, subscriptions, labels.
+"""The data set, made with the traits of the semantics document's own: seeds, variants of them, subscriptions, labels.
 
-The published data set is not to be had. Its traits are: about 15,000 events and 200 subscriptions (8.2), ids of the
-form ``seed-variant`` (3.6), recall in steps of 5 %, so 20 seeds of subscriptions with 10 variants each, and 30 % of the
-judged pairs relevant (8.9). A *seed* is an event in meanings; a *variant* says each of its names and values plainly or
-in one of the other ways of the thesaurus, its attributes in any order. A subscription has 2 to 4 constraints
+The published data set is not to be had. Its traits are: about 15,000 events and 200 subscriptions (4.3.1), ids of the
+form ``seed-variant`` (4.3.1), recall in steps of 5 %, so 20 seeds of subscriptions with 10 variants each, and 30 % of
+the judged pairs relevant (appendix A). A *seed* is an event in meanings; a *variant* says each of its names and values
+plainly or in one of the other ways of the thesaurus, its attributes in any order. A subscription has 2 to 4 constraints
 ``name=value`` in its own words. It expects all variants of the seeds that have its values, so an event without one of
 its attributes is not relevant.
 
@@ -11,7 +11,7 @@ Narrow subscriptions have far fewer than 30 % of all events, so a subscription i
 that are relevant to it, and on as many drawn ones that are not as make the share 30 %. The harness publishes every
 event to every subscription; what is not judged is not counted.
 
-The thesaurus keeps to what section 8.2 lists. Values that are each other's opposite, such as working and faulty, are
+The thesaurus keeps to what section 4.3.1 lists. Values that are each other's opposite, such as working and faulty, are
 not in it: no measure here tells them apart.
 
 Everything is drawn from named streams: the same size and languages give the same files.
@@ -33,8 +33,8 @@ SEED = 2017
 SHARE = 0.30
 """Of the judged pairs of a subscription and an event, so many are relevant."""
 PLAIN = 0.8
-"""How often a name or a value is said in the plain way. In the one published event line (3.6) nine of ten are; with 0.8
-the document's configurations come near their published F, which was seen before the share was settled. How the results
+"""How often a name or a value is said in the plain way. In the one published event line (4.3.1) nine of ten are; with
+0.8 the document's configurations come near their published F, which was seen before the share was settled. How the results
 depend on it is part of the report."""
 Speech = Literal["eng", "por", "mixed"]
 

@@ -1,4 +1,4 @@
-"""The files of a data set, in the format of section 3.6 of the semantics document.
+"""The files of a data set, in the format of section 4.3.1 of the semantics document.
 
 Three are the document's: events, subscriptions and labels. The fourth says by the seeds of events on which events a
 subscription is judged, in the form of the labels.

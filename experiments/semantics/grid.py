@@ -1,7 +1,7 @@
 """A data set as arrays, and the deliveries of all thresholds at once.
 
 Names and values are few, events are many: similarities are computed once for every pair of *different* names and of
-different values, and an event is a row of their numbers. Algorithm 1 of the semantics document (4.6) chooses for each
+different values, and an event is a row of their numbers. Algorithm 1 of the semantics document (3.3.1) chooses for each
 constraint the first attribute with the highest similarity, and that choice does not depend on the threshold; so for a
 subscription two numbers an event and constraint, the similarity of the chosen name and that of its value, decide the
 deliveries at every threshold. ``tests/experiments`` holds this against Algorithm 1 as it is written.

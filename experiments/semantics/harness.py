@@ -1,8 +1,8 @@
-"""The harness of the work (2.5, 4.17 of the semantics document): generators of load and subscriptions, receiver, log.
+"""The harness of the work (4.4 of the semantics document): generators of load and subscriptions, receiver, log.
 
 All parts are in one process and call each other. The workload generator sends one event, and the next when the server
 has taken the one before; with a ``rate`` it does not send sooner than that allows, since the published rate at no
-subscribers, 303 events a second at 0.1 ms each, shows a publisher that could not send more (8.8).
+subscribers, 303 events a second at 0.1 ms each, shows a publisher that could not send more (4.5.3).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.semantics.server import EventService, Record
 
 
 class LogMonitor:
-    """The monitoring points of the server: one JSON line each, in the form of section 4.16."""
+    """The monitoring points of the server: one JSON line each, as section 4.4 names them."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")

@@ -1,4 +1,4 @@
-"""Precision, recall and F of deliveries, over pairs and over subscriptions (8.3 and A-14 of the semantics document).
+"""Precision, recall and F of deliveries, over pairs and over subscriptions (4.2 of the semantics document, A-14).
 
 *Micro* counts all judged pairs together. *Macro* takes the mean over subscriptions, of the precision of those that were
 sent anything and of the recall of those that expect anything; its F is that of the two means, as in the published

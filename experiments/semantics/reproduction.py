@@ -1,4 +1,4 @@
-"""Experiments E1 and E2 of the work (8.4, 8.5 of the semantics document): every measure at every threshold.
+"""Experiments E1 and E2 of the work (4.5.1, 4.5.2 of the semantics document): every measure at every threshold.
 
 ``=`` of the subscriptions is read in three ways, since the document does not say which (A-03): the value is similar by
 the same measure and threshold (SM), equal (EQ), or any (ANY). Nor does it say of a constraint without counterpart

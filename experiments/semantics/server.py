@@ -1,6 +1,6 @@
 """The document's event server, plainly: all subscriptions, one after another, through Algorithm 1 for every event.
 
-Sections 4.2 to 4.8 of the semantics document, its three monitoring points (4.16) included; no index and no compiled
+Sections 3.2 and 3.3 of the semantics document, its three monitoring points (4.4) included; no index and no compiled
 alignment. It is what the work measured, so it is measured here beside it, and it is the oracle of ``grid``.
 """
 

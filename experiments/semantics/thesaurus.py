@@ -1,6 +1,6 @@
 """The hand-written thesaurus of the experiment: what attributes and values are called, in two languages.
 
-It is kept apart from WordNet (section 13.8 of the semantics document), so that no measure is tested on its own words.
+It is kept apart from WordNet, so that no measure is tested on its own words.
 """
 
 from __future__ import annotations

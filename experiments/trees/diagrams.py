@@ -32,7 +32,7 @@ def four_trees(results: Results, path: Path) -> None:
 
 
 def one_tree(results: Results, path: Path) -> None:
-    """NET-13: the tree that section 2.2 builds step by step."""
+    """NET-13: the tree that section 4.4.1 of the document builds step by step."""
     found = system(NET_13, {"x": "LB"})
     subscribe(found, "K")
     _drawing(found, (("K", "x"),), {"L": "x", "B": "x"}, path)
