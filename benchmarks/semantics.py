@@ -443,10 +443,10 @@ SUBJECT = Subject(
     packages=(*OWN_PACKAGES, "wn", "scipy"),
     note=(
         "*As in the work*: its data set, remade with the traits that section 4.3.1 of the semantics document tells, "
-        "with the setting of its highest F (mean over all pairs of words, Jiang & Conrath, threshold 0.15, constraints without counterpart "
-        "ignored, values compared by meaning); names and values have been seen before, as the work's cache was filled. "
-        "Published rates are of a whole server on another machine. *plain, no cache* is Algorithm 1 for each "
-        "subscription, every similarity computed anew.\n\n"
+        "with the setting of its highest F (mean over all pairs of words, Jiang & Conrath, threshold 0.15, "
+        "constraints without counterpart ignored, values compared by meaning); names and values have been seen "
+        "before, as the work's cache was filled. Published rates are of a whole server on another machine. *plain, no "
+        "cache* is Algorithm 1 for each subscription, every similarity computed anew.\n\n"
         "Rates of matchers are events a second of the processor's time on one core, the best of several rounds, the "
         "sides by turns; *plain* and the times of first events are of the clock on the wall, so they are worse on a "
         "busy machine.\n\n"

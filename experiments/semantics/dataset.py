@@ -34,8 +34,8 @@ SHARE = 0.30
 """Of the judged pairs of a subscription and an event, so many are relevant."""
 PLAIN = 0.8
 """How often a name or a value is said in the plain way. In the one published event line (4.3.1) nine of ten are; with
-0.8 the document's configurations come near their published F, which was seen before the share was settled. How the results
-depend on it is part of the report."""
+0.8 the document's configurations come near their published F, which was seen before the share was settled. How the
+results depend on it is part of the report."""
 Speech = Literal["eng", "por", "mixed"]
 
 
