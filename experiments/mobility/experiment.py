@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.base import Experiment, Figure, Results
+from experiments.blocks import Table
 from experiments.expected import show
 from experiments.mobility.moving import absence, moves
 from experiments.mobility.town import Numbers
 from experiments.mobility.transport import LOSSES, cost, detection, losses
 from experiments.mobility.users import constraints, devices, expiry, restarts
 from experiments.mobility.vectors import vectors
-from experiments.report.blocks import Table
 from recado.sim.runs.plot import Estimate, Look, Point, Series, draw
 
 

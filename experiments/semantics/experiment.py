@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.base import Experiment, Results
-from experiments.report.blocks import Table
+from experiments.blocks import Table
 from experiments.semantics.figures import FIGURES, expected
 from experiments.semantics.languages import inputs, languages
 from experiments.semantics.logs import logs

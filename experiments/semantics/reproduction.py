@@ -12,9 +12,18 @@ from collections.abc import Sequence
 from typing import get_args
 
 from experiments.semantics.dataset import FULL, QUICK, generate
-from experiments.semantics.grid import Grid, Operator, Policy, grid_of, sweep
-from experiments.semantics.quality import Counts, macro, micro
-from experiments.semantics.scoring import as_printed, document_measure
+from experiments.semantics.grid import (
+    Counts,
+    Grid,
+    Operator,
+    Policy,
+    as_printed,
+    document_measure,
+    grid_of,
+    macro,
+    micro,
+    sweep,
+)
 from recado.semantics.engine import Semantics
 
 Numbers = dict[str, float | str]

@@ -14,8 +14,16 @@ from functools import cache as cache_
 from itertools import cycle
 
 from experiments.semantics.dataset import FULL, QUICK, Item, generate
-from experiments.semantics.harness import MemoryMonitor, Receiver, load_subscriptions, run_workload
-from experiments.semantics.server import EventService, Record, Settings, Similarity
+from experiments.semantics.server import (
+    EventService,
+    MemoryMonitor,
+    Receiver,
+    Record,
+    Settings,
+    Similarity,
+    load_subscriptions,
+    run_workload,
+)
 from recado.semantics.engine import Semantics
 from recado.semantics.name_parser import Word
 

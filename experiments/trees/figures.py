@@ -125,7 +125,7 @@ FIGURES = (
     Figure("amortisation", "All messages over the number of events, random graphs of 50 nodes", _amortisation),
     Plot(
         "churn", "Messages of an operation when others than publications take a growing share", _churned,
-        "churn", "Messages", ("protocol",), Look("operations that are no publications, %", "messages of an operation"),
+        "churn", "messages", ("protocol",), Look("operations that are no publications, %", "messages of an operation"),
     ).figure(),
     Plot(
         "rows", "Mean rows of a routing table, 25 subscriptions, 50 nodes",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.base import Results
+from experiments.blocks import Table
 from experiments.expected import show
-from experiments.report.blocks import Table
 from experiments.trees.measure import break_even, mean, rows_of, values
 from recado.sim.runs.plot import estimate
 from recado.sim.runs.results import Row

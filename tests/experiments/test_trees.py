@@ -11,8 +11,8 @@ import pytest
 from experiments.base import NAMES, load
 from experiments.cli import main
 from experiments.expected import ExperimentError
-from experiments.layout import places
 from experiments.run import read_all, run_experiment
+from experiments.trees.diagrams import places
 from experiments.trees.formulas import formulas
 from experiments.trees.golden import golden
 from experiments.trees.measure import break_even, slope

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from experiments.base import Experiment, Results
+from experiments.blocks import Block, Code, Heading, Image, Table, Text, to_html, to_markdown
 from experiments.expected import (
     AnyLine,
     Claim,
@@ -25,7 +26,6 @@ from experiments.expected import (
     judge,
     show,
 )
-from experiments.report.blocks import Block, Code, Heading, Image, Table, Text, to_html, to_markdown
 from recado import __version__
 from recado.sim.runs.results import code_digest
 
