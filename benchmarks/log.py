@@ -26,7 +26,7 @@ from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.values import Value
 from recado.server.engine import SWITCH_SECONDS
-from recado.store.log import EventLog, GroupCommit, LogReader, tail
+from recado.store.log import EventLog, LogReader, tail
 from recado.store.log.rows import stored
 from recado.store.log.tail import read_together
 from recado.store.sqlite import run_many
@@ -87,27 +87,6 @@ def sync_bare(folder: Path, seconds: float) -> float:
 def append(folder: Path, seconds: float, group: int) -> float:
     with EventLog.open(folder / "log") as log:
         return _rate(seconds, lambda: len(log.append([make_event(log.end + offset) for offset in range(group)])))
-
-
-def append_from_threads(folder: Path, seconds: float, threads: int = 16) -> float:
-    done = [0] * threads
-    stop = threading.Event()
-    with EventLog.open(folder / "log") as log, GroupCommit(log) as commit:
-
-        def work(worker: int) -> None:
-            while not stop.is_set():
-                commit.submit([make_event(done[worker])]).result()
-                done[worker] += 1
-
-        workers = [threading.Thread(target=work, args=(worker,)) for worker in range(threads)]
-        began = time.perf_counter()
-        for worker in workers:
-            worker.start()
-        time.sleep(seconds)
-        stop.set()
-        for worker in workers:
-            worker.join()
-        return sum(done) / (time.perf_counter() - began)
 
 
 def read(folder: Path, count: int) -> dict[str, float]:
@@ -206,7 +185,6 @@ def plan(quick: bool, parts: Sequence[str]) -> list[Case]:
         "append, one by one": partial(append, group=1),
         "append, groups of 100": partial(append, group=100),
         "append, groups of 1,000": partial(append, group=1_000),
-        "GroupCommit, 16 threads, one by one": append_from_threads,
     }
     cases = [
         Case(

@@ -27,8 +27,7 @@ from benchmarks.timing import Stopwatch, measure, process_bytes, run_alone
 from benchmarks.workloads import Workload, subscription_id, to_events
 from recado.filters import expression
 from recado.filters.records import KnownFilters, read_subscription
-from recado.matching.batch import Pairs, match_batch, match_events
-from recado.matching.from_texts import MatchedTexts, match_texts
+from recado.matching.batch import MatchedTexts, Pairs, match_batch, match_events, match_texts
 from recado.matching.index import Index
 from recado.matching.json_texts import from_lines
 from recado.matching.naive import NaiveMatcher

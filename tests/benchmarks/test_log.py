@@ -14,8 +14,6 @@ from benchmarks.rudp import send_messages
 def test_appends_are_events_a_second(tmp_path):
     assert log.sync_bare(tmp_path, 0.02) > 0
     assert log.append(tmp_path, 0.02, 10) > 0
-    (tmp_path / "threads").mkdir()
-    assert log.append_from_threads(tmp_path / "threads", 0.05, 2) > 0
 
 
 def test_reading_covers_tail_and_segments(tmp_path):
