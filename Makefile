@@ -89,7 +89,7 @@ api: $(DEV)
 	$(PY) docs/generate_api.py
 
 bench: $(PEERS)
-	$(PY) -m benchmarks $(SUBJECT) $(BENCH)
+	$(PY) -m benchmarks run $(SUBJECT) $(BENCH)
 
 experiments: $(RUN)
 	@for name in $(EXPERIMENTS); do echo $$name; $(PY) -m experiments run $$name $(EXPERIMENT) || exit 1; done

@@ -1,4 +1,4 @@
-"""A broker, a publisher who stays, and devices that move: what the scenarios of section 14 are played in.
+"""A broker, a publisher who stays, and devices that move: what the scenarios are played in.
 
 Every datagram takes ``DELAY`` seconds, so times are exact. A device is sent everything that one subscription takes.
 """

@@ -1,4 +1,4 @@
-"""The rest of the test vectors of section 17: queues, constraints, expressions, repeats."""
+"""The rest of the test vectors: queues, constraints, expressions, repeats."""
 
 from __future__ import annotations
 
