@@ -10,7 +10,8 @@ from collections import defaultdict
 
 import pytest
 
-from recado.broker.core import Desk
+from recado.broker.core import HANDLERS
+from recado.broker.stimuli import Dispatch
 from recado.errors import RecadoError
 from recado.model.codec import read_event
 from recado.protocols.session.messages import Gap, SubCancelled
@@ -21,7 +22,7 @@ from server.engine_kit import (
     ANA,
     BEN,
     Clock,
-    TestLeg,
+    TestConsumer,
     attached,
     die,
     event,
@@ -70,7 +71,7 @@ class Ledger:
             assert set(got) <= self.possible[key], f"unexpected: {sorted(set(got) - self.possible[key])}"
 
 
-class Device(TestLeg):
+class Device(TestConsumer):
     def __init__(self, user, ledger, window):
         super().__init__(window)
         self.user, self.ledger, self.open = user, ledger, []
@@ -116,13 +117,13 @@ async def a_life(engine, rng, ledger, legs, number):
             engine.attach(user, rng.choice("xy"), leg)
             legs.append(leg)
         elif deed == 8 and legs:
-            engine.lost(legs.pop(rng.randrange(len(legs))), "story")
+            engine.lose(legs.pop(rng.randrange(len(legs))), "story")
         elif deed == 9 and legs:
             leg = rng.choice(legs)
             if leg.open:
                 upto = rng.choice(leg.open)
                 leg.open = [nid for nid in leg.open if nid > upto]
-                engine.acked(leg, upto)
+                engine.acknowledge(leg, upto)
         else:
             await asyncio.sleep(rng.choice([0, 0, 0.002, 0.12]))
 
@@ -168,12 +169,12 @@ async def test_what_was_dispatched_but_not_kept_is_dispatched_again(tmp_path):
 async def test_events_that_cannot_be_dispatched_stop_no_start(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
     await settled(engine)
-    engine.keeper._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
-    engine.desk.changes.notes.clear()
+    engine.state_writer._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
+    engine.broker.state.changes.notifications.clear()
     await engine.publish(BEN, [event(1)])
     await die(engine)
     with monkeypatch.context() as broken:
-        broken.setattr(Desk, "publish", lambda *_: 1 / 0)
+        broken.setitem(HANDLERS, Dispatch, lambda *_: 1 / 0)
         engine = await opened(tmp_path)
     assert engine.loaded
     assert engine.status()["faults"] == 1
@@ -188,14 +189,14 @@ async def test_a_cancelled_subscription_still_gets_what_came_before(tmp_path):
     engine = await subscribed(tmp_path)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    engine.keeper._dispatched = lambda: 0  # as if the mail had not been kept when it died
-    engine.keeper._values["x", "y"] = None
-    standing = engine.desk.users["ana"].standings["s"]
-    engine.desk.changes.notes.clear()
+    engine.state_writer._dispatched = lambda: 0  # as if the mail had not been kept when it died
+    engine.state_writer._values["x", "y"] = None
+    subscription = engine.broker.state.users["ana"].subscriptions["s"]
+    engine.broker.state.changes.notifications.clear()
     await engine.cancel(ANA, "s")
     await engine.publish(BEN, [event(2)])
     await settled(engine)
-    assert standing.until == 1
+    assert subscription.until == 1
     await die(engine)
     engine = await opened(tmp_path)
     assert await positions(engine) == [0]
@@ -203,7 +204,7 @@ async def test_a_cancelled_subscription_still_gets_what_came_before(tmp_path):
     assert len(engine.matcher) == 0
     await engine.close()
     engine = await opened(tmp_path)
-    assert engine.desk.standings == {}
+    assert engine.broker.state.subscriptions == {}
     await engine.close()
 
 
@@ -218,7 +219,7 @@ async def test_constraints_and_notices_survive(tmp_path):
         await engine.publish(BEN, [event(number)])
         clock.pass_(5)
     await settled(engine)
-    await engine.keeper.kept()
+    await engine.state_writer.flush()
     await die(engine)
     engine = await opened(tmp_path, clock, mailbox={"length": 2})
     await engine.publish(BEN, [event("soon")])  # 20 s after the last
@@ -242,7 +243,7 @@ async def test_publishing_and_attaching_need_not_wait_for_loading(tmp_path):
     engine = await Engine.open(engine.config, clock=clock)
     assert engine.ready
     assert not engine.loaded
-    leg = TestLeg()
+    leg = TestConsumer()
     engine.attach(ANA, "phone", leg)
     assert await engine.publish(BEN, [event(2)]) == range(1, 2)
     await engine.when_loaded()
@@ -272,7 +273,7 @@ async def test_what_waits_is_delivered_before_events_can_be_matched(tmp_path, mo
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=clock)
-    leg = TestLeg(window=2, auto=engine)
+    leg = TestConsumer(window=2, auto=engine)
     engine.attach(ANA, "phone", leg)
     assert await engine.publish(BEN, [event("new")]) == range(5, 6)
     while len(leg.got) < 5 or not engine.listed:
@@ -300,7 +301,7 @@ async def test_death_while_matching_is_made_ready_repeats_what_was_acknowledged(
     with monkeypatch.context() as slow:
         go = held_up(slow)
         engine = await Engine.open(engine.config, clock=clock)
-        leg = TestLeg(window=2, auto=engine)
+        leg = TestConsumer(window=2, auto=engine)
         engine.attach(ANA, "phone", leg)
         await engine.publish(BEN, [event("new")])
         while len(leg.got) < 5:
@@ -327,7 +328,7 @@ async def test_mail_of_users_who_want_events_told_otherwise_waits_for_the_matche
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=clock)
-    leg = TestLeg(auto=engine)
+    leg = TestConsumer(auto=engine)
     engine.attach(ANA, "phone", leg)
     while not engine.listed:
         await asyncio.sleep(0.001)
@@ -400,8 +401,8 @@ async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_p
     leg = await attached(engine)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    engine.acked(leg, leg.got[-1].nid)
-    await engine.keeper.kept()
+    engine.acknowledge(leg, leg.got[-1].nid)
+    await engine.state_writer.flush()
     await engine.publish(BEN, [event(2)])
     await die(engine)
     with sqlite3.connect(tmp_path / "state.sqlite") as db:
@@ -418,8 +419,8 @@ async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_p
 @story
 async def test_an_event_that_cannot_be_read_again_stops_no_other(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
-    await engine.keeper.kept()
-    engine.keeper._begin = lambda: None
+    await engine.state_writer.flush()
+    engine.state_writer._begin = lambda: None
     await engine.publish(BEN, [event(number) for number in range(3)])
     await die(engine)
 
@@ -439,7 +440,7 @@ async def test_an_event_that_cannot_be_read_again_stops_no_other(tmp_path, monke
 async def test_a_new_device_has_its_mailbox_before_anything_more_is_accepted(tmp_path):
     engine = await subscribed(tmp_path, mailbox={"per_device": True})
     await attached(engine, device="tablet")
-    await engine.keeper.kept()
+    await engine.state_writer.flush()
     await attached(engine, device="phone")
     await engine.publish(BEN, [event(1)])
     await die(engine)

@@ -422,7 +422,7 @@ def test_a_slow_consumer_is_held_back_and_hurts_nobody(tmp_path):
         limits = {"event_bytes": 300_000}
         async with serving(tmp_path, limits=limits, sessions={"window": 64}) as server, wire(server) as (_, slow):
             slow.write(UPGRADE + frame(HELLO))
-            await until(lambda: "ana" in server.engine.desk.users)
+            await until(lambda: "ana" in server.engine.broker.state.users)
             async with agent(server, "fast", window=1000) as fast, agent(server, "pub") as pub, http(server) as client:
                 await client.post("/v1/subscriptions", json={"id": "s"})
                 await fast.subscribe(1, id="f")
@@ -430,7 +430,7 @@ def test_a_slow_consumer_is_held_back_and_hurts_nobody(tmp_path):
                     await pub.publish(number, id=str(number), pads=["x" * 60_000] * 3)
                     told = await fast.next(m.Notify)
                     await fast.send(m.Ack(told.nid))
-                [leg] = [leg for leg in server.engine.desk.links if leg.who.user == "ana"]
+                [leg] = [leg for leg in server.engine.broker.state.consumers if leg.who.user == "ana"]
                 assert len(leg._out) <= 64
                 assert leg._out.answer_bytes < 1_000
                 info = next(i for i in (await client.get("/v1/sessions")).json()["sessions"] if i["device"] == "d")
@@ -453,7 +453,7 @@ def test_who_takes_no_answers_is_cut_off(tmp_path):
                 while not server.doors.metrics.slow_consumers:
                     greedy.write(query)
                     await asyncio.sleep(0.01)
-            await until(lambda: not server.engine.desk.users["ana"].links)
+            await until(lambda: not server.engine.broker.state.users["ana"].consumers)
             await is_well(server)
 
     run(check())
@@ -486,7 +486,7 @@ def test_publishers_wait_for_a_slow_disk_instead_of_filling_memory(tmp_path):
             server.engine.publish_soon = lambda *args: put(*args) if gate.is_set() else held.append(args)
             sending = asyncio.create_task(_publish_much(ana, 300, 10_000))
             await asyncio.sleep(0.5)
-            [leg] = server.engine.desk.links
+            [leg] = server.engine.broker.state.consumers
             assert leg.busy
             assert leg.waiting_bytes < 2_000_000  # of three million
             assert (await other.get("/healthz")).status_code == 200

@@ -142,7 +142,7 @@ def test_a_sip_session_ends_with_its_token(tmp_path):
                 await ana.publish("Tick", {"n": 1})
                 revoke_token(tokens, "phone")
                 server.reload()
-                await until(lambda: not server.engine.desk.links)
+                await until(lambda: not server.engine.broker.state.consumers)
                 assert server.doors.metrics.by["sessions_closed"]["revoked"] == 1
                 with pytest.raises(ClientError):
                     await ana.publish("Tick", {"n": 2})

@@ -276,7 +276,7 @@ def test_a_password_is_a_token_for_sip(tmp_path):
                     async with recado.connect(url(server, user, wrong), device="phone", timeout=0):
                         pass
             assert server.engine.metrics.failed_logins == 3, "as those of HTTP, and with the same bound"
-            assert server.engine.desk.users.keys() <= {"ana"}
+            assert server.engine.broker.state.users.keys() <= {"ana"}
 
     asyncio.run(main())
 

@@ -7,7 +7,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from recado.server.consumer import Notified
+from recado.server.consumer import OutgoingNotification
 from recado.server.session import FRAME_BYTES, FRAME_MESSAGES, Outgoing
 from server.running import Agent, agent, http, m, raw, run, serving, until, ws_url
 
@@ -304,7 +304,7 @@ def test_what_waits_becomes_few_frames_in_order():
     frames, turns = [], []
     out = Outgoing(lambda batch: frames.append(batch.payload), turns.append)
     out.put([b"1", b"2"])
-    out.put_notifications([Notified(7, "s", b"{}", "now", False)])
+    out.put_notifications([OutgoingNotification(7, "s", b"{}", "now", False)])
     out.put_first(b"0")
     assert (len(turns), frames) == (1, [])
     turns.pop()()
@@ -328,7 +328,7 @@ def test_a_full_socket_stops_frames_and_large_ones_are_cut():
     assert out.answer_bytes == 0
     out.pause()
     out.put([b"1"] * (FRAME_MESSAGES + 1))
-    out.put_notifications([Notified(7, "s", b"{}", "now", True)])
+    out.put_notifications([OutgoingNotification(7, "s", b"{}", "now", True)])
     out.drop()
     assert len(out) == FRAME_MESSAGES + 1
     out.drop(answers=True)

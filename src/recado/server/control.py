@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from recado.errors import RecadoError
-from recado.server.gateway import LETTERS, Doors
+from recado.server.gateway import LETTERS, Gateway
 
 NAME = "control.sock"
 _LONGEST = 8_192
@@ -41,7 +41,7 @@ class ControlError(RecadoError):
 class Control:
     """The socket's side of the service."""
 
-    def __init__(self, doors: Doors, tokens: Path) -> None:
+    def __init__(self, doors: Gateway, tokens: Path) -> None:
         self._doors, self._tokens = doors, tokens
         self._path = Path(doors.config.data) / NAME
         self._server: asyncio.Server | None = None
@@ -79,7 +79,7 @@ class Control:
         await back_up(self._doors, self._tokens, target)
 
 
-async def back_up(doors: Doors, tokens: Path, target: Path) -> None:
+async def back_up(doors: Gateway, tokens: Path, target: Path) -> None:
     """The engine's files, the dead letters and the tokens, to a new folder."""
     await doors.engine.backup(target)
     try:

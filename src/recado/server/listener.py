@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from recado.server.config import ConfigError, Http
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.app import App
 from recado.server.http.protocol import HEAD_BYTES, HttpConnection
 from recado.server.websocket import Connection
@@ -31,7 +31,7 @@ class ListenError(ConfigError):
 class Listener:
     """HTTP and WebSocket on one port."""
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: Gateway) -> None:
         self._doors = doors
         self._state = ServerState()
         self._sockets: dict[Connection, None] = {}

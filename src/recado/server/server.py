@@ -25,7 +25,7 @@ from recado.errors import RecadoError
 from recado.server.config import Config, ConfigError
 from recado.server.control import Control
 from recado.server.engine import Engine
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.identity import is_loopback
 from recado.server.listener import Listener, bind, tls_context
 from recado.server.logs import configure_logs
@@ -41,7 +41,7 @@ LOADING_OBJECTS = 100_000
 class Server:
     """Use ``start``."""
 
-    def __init__(self, doors: Doors, listener: Listener, reread: Callable[[], Config] | None) -> None:
+    def __init__(self, doors: Gateway, listener: Listener, reread: Callable[[], Config] | None) -> None:
         self.doors, self.engine, self._listener = doors, doors.engine, listener
         self._reread = reread
         self._control = Control(doors, token_path(doors.config))
@@ -72,7 +72,7 @@ class Server:
             raise
         server = None
         try:
-            doors = Doors(engine, tokens)
+            doors = Gateway(engine, tokens)
             server = cls(doors, Listener(doors), reread)
             await server._begin(bound)
             where = {"sip": server.sip_address} if server.sip_address else {}

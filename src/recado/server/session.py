@@ -23,8 +23,8 @@ from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.protocols.session import messages as m
 from recado.protocols.session.messages import Gap, SubCancelled
-from recado.server.consumer import REVOKED, Notified
-from recado.server.gateway import Doors
+from recado.server.consumer import REVOKED, OutgoingNotification
+from recado.server.gateway import Gateway
 from recado.server.http.problems import status_of, text_of
 from recado.server.permissions import Denied, Principal
 from recado.server.records import instant, shown
@@ -61,7 +61,7 @@ class Outgoing:
         frame_bytes: int = FRAME_BYTES,
     ) -> None:
         self._send, self._later, self._frame_bytes = send, later, frame_bytes
-        self._waiting: deque[bytes | Notified | Gap | SubCancelled] = deque()
+        self._waiting: deque[bytes | OutgoingNotification | Gap | SubCancelled] = deque()
         self._scheduled = self._paused = False
         self.answer_bytes = 0  # of what waits, notifications apart
         self.flushed: Callable[[], None] = lambda: None  # told when something was sent
@@ -78,7 +78,7 @@ class Outgoing:
         self.answer_bytes += len(message)
         self._schedule()
 
-    def put_notifications(self, notifications: Iterable[Notified]) -> None:
+    def put_notifications(self, notifications: Iterable[OutgoingNotification]) -> None:
         self._waiting.extend(notifications)
         self._schedule()
 
@@ -123,7 +123,7 @@ class Outgoing:
             message = self._waiting.popleft()
             if isinstance(message, bytes):
                 self.answer_bytes -= len(message)
-            elif isinstance(message, Notified):
+            elif isinstance(message, OutgoingNotification):
                 upto = message.nid
                 message = message.message()
             else:
@@ -148,7 +148,7 @@ class Session:
     kind = "websocket"
 
     def __init__(
-        self, doors: Doors, who: Principal, hello: m.Hello, *, address: str, out: Outgoing, end: Callable[[str], None]
+        self, doors: Gateway, who: Principal, hello: m.Hello, *, address: str, out: Outgoing, end: Callable[[str], None]
     ) -> None:
         self._doors, self._engine, self.who = doors, doors.engine, who
         self.device, self.address = hello.device, address
@@ -173,7 +173,7 @@ class Session:
 
     # -- the leg -------------------------------------------------------------------------------------------------------
 
-    def push(self, notifications: Sequence[Notified]) -> None:
+    def push(self, notifications: Sequence[OutgoingNotification]) -> None:
         self._out.put_notifications(notifications)
 
     def notice(self, notices: Sequence[m.Gap | m.SubCancelled]) -> None:
@@ -219,17 +219,17 @@ class Session:
         match message:
             case m.Ack(upto, notices, nids, window):
                 if window is not None:
-                    self._engine.widen(self, max(1, min(window, m.WIDEST * self.window)))
+                    self._engine.resize(self, max(1, min(window, m.WIDEST * self.window)))
                 if upto is not None:
-                    self._engine.acked(self, upto)
+                    self._engine.acknowledge(self, upto)
                 if nids:
-                    self._engine.acked_apart(self, nids)
+                    self._engine.acknowledge_some(self, nids)
                 if notices:
-                    self._engine.noticed(self, notices)
+                    self._engine.confirm_notices(self, notices)
             case m.Ping(req):
                 self.say([m.Ok(req)])
             case m.Bye():
-                self._engine.ended(self)
+                self._engine.end(self)
                 self._end("bye")
             case m.Hello():
                 self._refuse(None, RecadoError("HELLO comes once, as the first message of a connection"))

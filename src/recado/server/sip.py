@@ -31,7 +31,7 @@ from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
 from recado.server.address_policy import may_send
 from recado.server.config import Config, ConfigError
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.identity import is_loopback
 from recado.server.http.problems import TooManyError
 from recado.server.listener import ListenError
@@ -114,7 +114,7 @@ REGISTER_SECONDS = 3.0
 class SipDoor:
     """Use ``open``."""
 
-    def __init__(self, doors: Doors, people: People) -> None:
+    def __init__(self, doors: Gateway, people: People) -> None:
         self._doors, self._sip, self._people = doors, doors.config.sip, people
         self._held = AsyncExitStack()
         self._legs: dict[str, SipLeg] = {}
@@ -124,7 +124,7 @@ class SipDoor:
         self.address = ""
 
     @classmethod
-    async def open(cls, doors: Doors) -> SipDoor:
+    async def open(cls, doors: Gateway) -> SipDoor:
         door = cls(doors, People(doors.config, doors.tokens, doors.identity.failed))
         try:
             await door._open()

@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 from recado.errors import RecadoError
 from recado.protocols.session import messages as m
 from recado.server.consumer import REVOKED
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.close import linger
 from recado.server.http.identity import Caller
 from recado.server.http.problems import UnauthenticatedError, status_of, text_of
@@ -51,7 +51,7 @@ _quiet.setLevel(logging.WARNING)  # at DEBUG the library logs whole frames, and 
 class Wire(asyncio.Protocol):
     """One WebSocket; ``out`` takes what is to be sent. Whoever lets it pile up is ``too_slow``."""
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: Gateway) -> None:
         self._doors = doors
         self._loop = asyncio.get_running_loop()
         self._ws = ServerProtocol(max_size=doors.config.limits.first_bytes, logger=_quiet)
@@ -224,7 +224,7 @@ _CODES = {
 class Connection(Wire):
     """A WebSocket on ``/v1/session``."""
 
-    def __init__(self, doors: Doors, live: dict[Connection, None]) -> None:
+    def __init__(self, doors: Gateway, live: dict[Connection, None]) -> None:
         super().__init__(doors)
         self._live = live
         self._caller = Caller("", {})
@@ -370,7 +370,7 @@ class Connection(Wire):
 
     def _given_back(self, reason: str) -> None:
         if self._session is not None:
-            self._doors.engine.lost(self._session, reason)
+            self._doors.engine.lose(self._session, reason)
             self._session.abandon()
         if self._who is not None:
             self._doors.leave(self._who)

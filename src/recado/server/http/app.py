@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recado.errors import RecadoError
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http import routes as service
 from recado.server.http.identity import Caller
 from recado.server.http.openapi import document
@@ -74,7 +74,7 @@ def paths(operation: Operation) -> Iterator[str]:
 class App:
     """The ASGI application of one service."""
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: Gateway) -> None:
         self._doors = doors
         self._routes = routes()
         self._document = document()

@@ -20,7 +20,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.close import Lingering
 from recado.server.http.problems import CONTENT_TYPE, answer
 from recado.server.websocket import PATH, Connection
@@ -32,7 +32,7 @@ class HttpConnection(H11Protocol):
     """An HTTP/1.1 connection."""
 
     def __init__(
-        self, config: UvicornConfig, state: ServerState, doors: Doors, sockets: dict[Connection, None]
+        self, config: UvicornConfig, state: ServerState, doors: Gateway, sockets: dict[Connection, None]
     ) -> None:
         super().__init__(config, state, {})
         self._doors, self._sockets = doors, sockets

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from recado.errors import RecadoError
 from recado.model.values import parse_time
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.problems import StatusError, TooLargeError
 from recado.server.permissions import Principal
 
@@ -32,7 +32,7 @@ class ParameterError(RecadoError):
 class Call:
     """A request of an authenticated caller."""
 
-    def __init__(self, doors: Doors, request: Request, who: Principal) -> None:
+    def __init__(self, doors: Gateway, request: Request, who: Principal) -> None:
         self.doors, self.engine, self.request, self.who = doors, doors.engine, request, who
 
     def path(self, name: str) -> str:

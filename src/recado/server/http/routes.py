@@ -16,8 +16,8 @@ from recado.errors import EventError
 from recado.model.codec import parse_json, read_event, split_batch
 from recado.model.event import Event
 from recado.protocols.session.messages import Gap, SubCancelled
-from recado.server.consumer import Notified
-from recado.server.gateway import Doors
+from recado.server.consumer import OutgoingNotification
+from recado.server.gateway import Gateway
 from recado.server.http.problems import TooLargeError
 from recado.server.http.request import MOST, Call, ParameterError, json_answer, lines_answer, page, raw_answer
 from recado.server.metrics import CONTENT_TYPE, exposition
@@ -160,11 +160,13 @@ def _check_self(call: Call) -> None:
         raise Unknown(f"only {call.user()!r} takes from this mailbox; peek looks without taking")
 
 
-def _size(notified: Notified) -> int:
+def _size(notified: OutgoingNotification) -> int:
     return len(notified.event)
 
 
-def _answer(notifications: Sequence[Notified], notices: tuple[Gap | SubCancelled, ...], more: bytes = b"") -> Response:
+def _answer(
+    notifications: Sequence[OutgoingNotification], notices: tuple[Gap | SubCancelled, ...], more: bytes = b""
+) -> Response:
     parts = b",".join(notified.message() for notified in notifications)
     return raw_answer(b'{"notifications":[%b],"notices":%b%b}' % (parts, _encode(notices), more))
 
@@ -431,7 +433,7 @@ def healthz() -> Response:
     return json_answer({"status": "ok"})
 
 
-def readyz(doors: Doors) -> Response:
+def readyz(doors: Gateway) -> Response:
     """It accepts publications and subscriptions. While it loads what is stored, publications are accepted already."""
     ready = doors.engine.ready and doors.engine.loaded and not doors.draining
     word = "ready" if ready else "draining" if doors.draining else "loading" if doors.engine.ready else "starting"
@@ -449,7 +451,7 @@ async def status(call: Call) -> Response:
     return json_answer(call.engine.status())
 
 
-def states(doors: Doors) -> dict[str, float]:
+def states(doors: Gateway) -> dict[str, float]:
     """The engine's figures of this moment, flat, with the connections."""
     found: dict[str, float] = {"connections": float(doors.connections)}
     _flatten("", doors.engine.status(), found)
