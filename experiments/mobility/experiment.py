@@ -70,7 +70,7 @@ EXPERIMENT = Experiment(
     title="Mobility and disconnection: what the document expects, and what is measured",
     introduction=(
         "The mobility document measures nothing; it lists scenarios with what is expected of them (section 14) and "
-        "test vectors (section 17). Here the agent, RUDP and the desk of the service, the same code as live, run in "
+        "test vectors (section 17). Here the agent, RUDP and the broker of the service, the same code as live, run in "
         "simulated time: every datagram takes 20 ms. INVITE, 200 and ACK stand for the whole of SIP. Section numbers "
         "are those of the mobility document. E10 to E12 and vector 12 need SIP itself: the tests have them, with "
         "Kamailio and SIPp, and `python -m benchmarks service` has the hand-over between real addresses."
