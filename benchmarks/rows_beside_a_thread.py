@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from recado.model.event import Event
 from recado.server.engine import SWITCH_SECONDS
-from recado.store.log import EventLog, tail
+from recado.store.log import SqliteEventLog, tail
 from recado.store.log.rows import stored
 from recado.store.log.tail import read_together
 from recado.store.sqlite import run_many
@@ -74,7 +74,10 @@ def write(path, rows, together, beside):
 
 def seal(folder, rows, together, beside):
     """Seconds a row, to turn the tail of a log into a segment."""
-    with EventLog.open(folder) as log, patch.object(tail, "read_together", read_together if together else nothing):
+    with (
+        SqliteEventLog.open(folder) as log,
+        patch.object(tail, "read_together", read_together if together else nothing),
+    ):
         for start in range(0, rows, 600):
             log.append([Event(f"e-{start + n}", "t", "s", None, {"text": "x" * 160}) for n in range(600)])
         with busy(beside):

@@ -11,13 +11,17 @@ from collections import defaultdict
 import pytest
 
 from recado.broker.core import HANDLERS
+from recado.broker.persistence import SUBSCRIPTIONS
 from recado.broker.stimuli import Dispatch
 from recado.errors import RecadoError
 from recado.model.codec import read_event
 from recado.protocols.session.messages import Gap, SubCancelled
+from recado.server import dispatcher, state_writer
 from recado.server import recovery as engine_recovery
 from recado.server.engine import Engine
 from recado.server.matching import ServiceMatcher
+from recado.server.permissions import Busy
+from recado.store.state import SqliteStateStore
 from server.engine_kit import (
     ANA,
     BEN,
@@ -446,4 +450,58 @@ async def test_a_new_device_has_its_mailbox_before_anything_more_is_accepted(tmp
     await die(engine)
     engine = await opened(tmp_path, mailbox={"per_device": True})
     assert {box.device: box.length for box in engine.mailboxes(ANA)} == {"tablet": 1, "phone": 1}
+    await engine.close()
+
+
+@story
+async def test_events_that_memory_does_not_hold_are_read_from_the_log(tmp_path, monkeypatch):
+    """The dispatcher follows the log: what was committed long before its turn is not in memory any more."""
+    monkeypatch.setattr(dispatcher, "TAIL_EVENTS", 2)
+    engine = await subscribed(tmp_path)
+    leg = await attached(engine)
+    engine.dispatcher._held_up = True
+    for number in range(7):
+        await engine.publish(BEN, [event(number)])
+    assert engine.dispatcher.tail.first == 5
+    assert leg.ids == []
+    engine.dispatcher.resume()
+    await settled(engine)
+    assert leg.ids == [str(number) for number in range(7)]
+    await engine.close()
+
+
+@story
+async def test_what_comes_while_the_state_is_loaded_is_read_from_the_log_and_then_from_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "TAIL_EVENTS", 2)
+    engine = await subscribed(tmp_path)
+    await engine.close()
+    go = held_up(monkeypatch)
+    engine = await Engine.open(engine.config, clock=Clock())
+    leg = TestConsumer()
+    engine.attach(ANA, "phone", leg)
+    for number in range(6):
+        await engine.publish(BEN, [event(number)])
+    assert engine.dispatcher.tail.first == 4
+    go.set()
+    await engine.when_loaded()
+    await settled(engine)
+    assert leg.ids == [str(number) for number in range(6)]
+    await engine.close()
+
+
+@story
+async def test_a_state_that_somebody_else_has_opened_is_written_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_writer, "RETRY", 0.001)
+    engine = await subscribed(tmp_path)
+    other = SqliteStateStore(tmp_path)
+    with pytest.raises(Busy, match="opened by another process"):
+        await engine.subscribe(ANA, b'{"id": "late"}', "phone")
+    writes = []
+    monkeypatch.setattr(engine.state_writer._store, "write", writes.append)
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    await asyncio.sleep(0.05)
+    assert writes == []
+    assert [row.id for row in other.load().of(SUBSCRIPTIONS)] == ["s"]
+    other.close()
     await engine.close()

@@ -162,7 +162,7 @@ def test_no_path_gives_one_user_anything_of_another(tmp_path):
             await ana.post("/v1/mailboxes/me/take", json={"wait": 5})
             from recado.server.webhooks.dead_letters import Letter
 
-            server.doors.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
+            server.gateway.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
             tried = 0
             for operation in OPERATIONS:
                 path = (

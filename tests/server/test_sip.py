@@ -344,7 +344,7 @@ def test_a_device_that_stays_away_is_forgotten(tmp_path):
             await until(lambda: states(server) == {"phone": True})
             switch_off(line)
             next(iter(server._sip._legs.values())).link.post_ping()
-            await until(lambda: server.doors.connections == 0)
+            await until(lambda: server.gateway.connections == 0)
             assert states(server) == {"phone": False}
             await client.close()
 
@@ -462,7 +462,7 @@ def test_invitations_that_cannot_be_served_are_refused(tmp_path):
             ):
                 eve.invite(**media)
                 assert (await eve.next(events.Failed)).status == status
-            assert server.doors.connections == 0
+            assert server.gateway.connections == 0
 
     asyncio.run(main())
 

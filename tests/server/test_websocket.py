@@ -87,11 +87,11 @@ def test_what_was_not_acknowledged_comes_again_with_the_same_number(tmp_path):
 def test_many_messages_in_one_frame_are_answered_in_few(tmp_path):
     async def check():
         async with serving(tmp_path) as server, agent(server) as ana:
-            frames = server.doors.metrics.frames_out
+            frames = server.gateway.metrics.frames_out
             await ana.send(*(m.Publish(n, raw({"id": str(n)})) for n in range(1_000)))
             answers = [await ana.next(m.Ok) for _ in range(1_000)]
             assert [(a.req, a.position) for a in answers] == [(n, n) for n in range(1_000)]
-            assert server.doors.metrics.frames_out - frames < 10
+            assert server.gateway.metrics.frames_out - frames < 10
 
     run(check())
 
@@ -219,7 +219,7 @@ def test_draining_answers_what_was_published_then_says_so(tmp_path):
         async with serving(tmp_path) as server, agent(server) as ana, http(server) as client:
             await client.get("/healthz")  # an idle connection that must not hold up the end
             await ana.send(*(m.Publish(n, raw({"id": str(n)})) for n in range(500)))
-            await until(lambda: server.doors.metrics.frames_in > 1)
+            await until(lambda: server.gateway.metrics.frames_in > 1)
             await server.drain()
             answers = [await ana.next((m.Ok, m.Closing)) for _ in range(501)]
             assert sum(isinstance(a, m.Ok) for a in answers) == 500

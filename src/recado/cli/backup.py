@@ -61,8 +61,8 @@ async def _alone(config: Config, target: Path) -> None:
     engine = await Engine.open(config)
     try:
         await engine.when_loaded()
-        doors = Gateway(engine, Tokens())
-        await back_up(doors, token_path(config), target)
-        await doors.close()
+        gateway = Gateway(engine, Tokens())
+        await back_up(gateway, token_path(config), target)
+        await gateway.close()
     finally:
         await engine.close()

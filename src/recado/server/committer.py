@@ -28,8 +28,8 @@ from recado.model.limits import Limits
 from recado.model.values import microseconds
 from recado.server.metrics import Metrics
 from recado.server.permissions import Busy
-from recado.store.log import EventLog
 from recado.store.log.rows import Entry
+from recado.store.protocols import EventLog
 
 _log = logging.getLogger("recado.server")
 _encode = msgspec.json.Encoder().encode
@@ -79,13 +79,14 @@ class LogCommitter:
         loop: AbstractEventLoop,
         metrics: Metrics,
         *,
+        limits: Limits,
         commit_events: int,
         waiting_bytes: int,
         committed: Callable[[CommittedGroup], None],
         throttled: Callable[[], bool],
     ) -> None:
         self._log, self._loop, self._metrics = log, loop, metrics
-        self._limits = log.settings.limits
+        self._limits = limits
         self._commit_events, self._waiting_bytes = commit_events, waiting_bytes
         self._tell_committed, self._throttled = committed, throttled
         self._waiting: deque[Publication] = deque()

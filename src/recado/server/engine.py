@@ -64,7 +64,7 @@ from recado.server.requests import (
 )
 from recado.server.state_writer import StateWriter
 from recado.server.verification import Budgets, Slowed
-from recado.store.log import EventLog, LogReader, LogSettings
+from recado.store.log import LogReader, LogSettings, SqliteEventLog
 from recado.store.log.settings import OnDamage
 from recado.store.log.writer import wall_clock
 from recado.store.state import SqliteStateStore
@@ -80,7 +80,7 @@ _log = logging.getLogger("recado.server")
 class Engine:
     """Use ``open``. ``watchers`` are called with a subscription and whether it is active, when that changes."""
 
-    def __init__(self, config: Config, log: EventLog, store: SqliteStateStore, clock: Clock) -> None:
+    def __init__(self, config: Config, log: SqliteEventLog, store: SqliteStateStore, clock: Clock) -> None:
         self.config, self.metrics, self.log = config, Metrics(), log
         self.clock = clock
         loop = self._loop = asyncio.get_running_loop()
@@ -117,6 +117,7 @@ class Engine:
             log,
             loop,
             self.metrics,
+            limits=log.settings.limits,
             commit_events=config.log.commit_events,
             waiting_bytes=config.log.waiting_bytes,
             committed=self.dispatcher.follow,
@@ -157,7 +158,7 @@ class Engine:
             await asyncio.to_thread(read_understanding, config)
         folder = Path(config.data)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = await asyncio.to_thread(EventLog.open, folder / "log", _log_settings(config), clock)
+        log = await asyncio.to_thread(SqliteEventLog.open, folder / "log", _log_settings(config), clock)
         try:
             store = await asyncio.to_thread(SqliteStateStore, folder)
         except BaseException:

@@ -20,7 +20,7 @@ from recado.server.canary import ServiceCanary
 from recado.server.committer import LogCommitter
 from recado.server.config import Config
 from recado.server.dispatcher import Dispatcher
-from recado.store.log import EventLog, LogReader
+from recado.store.log import LogReader, SqliteEventLog
 from recado.store.state import STATE_FILE, copy_state
 
 TURN_SECONDS = 1.0
@@ -41,7 +41,7 @@ class Maintenance:
     def __init__(
         self,
         config: Config,
-        log: EventLog,
+        log: SqliteEventLog,
         dispatcher: Dispatcher,
         canary: ServiceCanary,
         *,
@@ -86,7 +86,7 @@ class Maintenance:
         if expire:
             settings = self._config.log
             age = timedelta(seconds=settings.retain_seconds) if settings.retain_seconds else None
-            self._log.expire(age, settings.retain_bytes or None)
+            self._log.retain(age, settings.retain_bytes or None)
 
     async def sweep(self) -> None:
         """End and drop what nobody has met, in many turns of the loop."""
@@ -120,7 +120,7 @@ def remember_newest(committer: LogCommitter, reader: LogReader, end: int) -> Non
             committer.remember(event_id, event.encode(), position)
 
 
-def copy_files(data: Path, log: EventLog, target: Path) -> None:
+def copy_files(data: Path, log: SqliteEventLog, target: Path) -> None:
     """First the state, then the log: so the log has all that the state speaks of, and perhaps more."""
     draft = target.with_name(target.name + ".draft")
     try:

@@ -37,16 +37,21 @@ class EventLog(Protocol):
     @property
     def end(self) -> int: ...
 
+    @property
+    def latest(self) -> datetime:
+        """The instant at which the events of the last commit were accepted."""
+        ...
+
     def commit(self, appends: Sequence[Sequence[Any]]) -> list[range]:
         """Store groups of entries, all or none; their positions, when they are on stable storage."""
         ...
 
-    def read(self, start: int = 0, end: int | None = None, **options: Any) -> Iterator[Any]:
-        """The events of ``[start, end)`` in batches."""
+    def read(self, start: int | None = None, end: int | None = None) -> Iterator[Any]:
+        """The events of ``[start, end)`` in batches; without bounds, all that there are now."""
         ...
 
     def wait(self, position: int, timeout: float | None = None) -> bool:
-        """Wait until the log reaches beyond a position; whether it does."""
+        """Wait until there is an event at a position; whether there is."""
         ...
 
     def position_at(self, instant: datetime) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from recado.store.log import EventLog, GroupCommit, LogError, LogSettings
+from recado.store.log import LogError, SqliteEventLog
 from store.log.logs import SMALL, Ticking, contents, event, events, filled
 
 
@@ -26,7 +26,7 @@ def large(number):
 
 
 def test_an_append_without_room_acknowledges_nothing_and_the_log_goes_on(tmp_path):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         acknowledged = 0
         with no_file_larger_than(300_000):
             for number in range(0, 1_000, 10):
@@ -46,7 +46,7 @@ def test_an_append_without_room_acknowledges_nothing_and_the_log_goes_on(tmp_pat
 
 
 def test_a_full_database_fails_the_append_and_the_log_goes_on(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 20), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 20), SMALL, Ticking()) as log:
         pages = log._tail._db.execute("PRAGMA page_count").fetchone()[0]
         log._tail._db.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(LogError, match="database or disk is full"):
@@ -57,7 +57,7 @@ def test_a_full_database_fails_the_append_and_the_log_goes_on(tmp_path):
 
 
 def test_a_segment_without_room_leaves_the_rows_in_the_tail(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 60), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 60), SMALL, Ticking()) as log:
         with (
             no_file_larger_than(1_000),
             pytest.raises(LogError, match="cannot be sealed, and keeps its rows: File too"),
@@ -67,12 +67,3 @@ def test_a_segment_without_room_leaves_the_rows_in_the_tail(tmp_path):
         assert contents(log.path) == dict(enumerate(events(0, 60)))
         assert [(s.first, s.end) for s in log.seal(force=True)] == [(0, 40), (40, 60)]
     assert contents(tmp_path / "log") == dict(enumerate(events(0, 60)))
-
-
-def test_every_caller_of_a_group_commit_hears_of_the_failure(tmp_path):
-    with EventLog.open(tmp_path / "log", LogSettings()) as log, GroupCommit(log, delay_seconds=0.2) as commit:
-        with no_file_larger_than(50_000):
-            futures = [commit.submit([large(n) for n in range(20)]) for _ in range(3)]
-            assert all("cannot be written" in str(future.exception()) for future in futures)
-        assert commit.submit(events(0, 2)).result() == range(2)
-    assert contents(tmp_path / "log") == dict(enumerate(events(0, 2)))

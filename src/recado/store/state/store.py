@@ -11,7 +11,6 @@ is copied (``salvage``). The methods may be called from any thread, one at a tim
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,9 +19,9 @@ from typing import Any
 
 import msgspec
 
+from recado import files
 from recado.broker.persistence import KINDS, Batch, Key, Kind, Loaded, Row
 from recado.broker.state import ORDINAL_BITS
-from recado.store import files
 from recado.store.log.settings import LogError
 from recado.store.protocols import FencedError
 from recado.store.sqlite import Connection, check_wal, run_many
@@ -104,11 +103,7 @@ def copy_state(path: Path, target: Path) -> None:
     finally:
         copy.close()
         source.close()
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files.sync_path(target)
     files.sync_folder(target.parent)
 
 
