@@ -459,7 +459,7 @@ async def test_events_that_memory_does_not_hold_are_read_from_the_log(tmp_path, 
     monkeypatch.setattr(dispatcher, "TAIL_EVENTS", 2)
     engine = await subscribed(tmp_path)
     leg = await attached(engine)
-    engine.dispatcher._held_up = True
+    engine.dispatcher._stopped = True
     for number in range(7):
         await engine.publish(BEN, [event(number)])
     assert engine.dispatcher.tail.first == 5

@@ -326,7 +326,7 @@ def restore(state: State, loaded: Loaded) -> Iterator[None]:
 
 def _numbered(state: State) -> dict[int, Mailbox]:
     """The mailboxes that the store knows."""
-    return {box.number: box for user in state.users.values() for box in user.mailboxes.values() if box.number}
+    return {one.number: one for user in state.users.values() for one in user.mailboxes.values() if one.number}
 
 
 def tell_unreadable(state: State, loaded: Loaded, out: Out) -> None:

@@ -90,7 +90,7 @@ class LogTail:
 
 
 class Dispatcher:
-    """``note_change`` is called when something is to be stored, ``on_ended`` with each subscription that ended,
+    """``mark_changed`` is called when something is to be stored, ``on_ended`` with each subscription that ended,
     ``drained`` when events were taken from the backlog, ``rebuild`` when a new index is needed; ``resume`` is called
     when it is there. ``read_log`` reads what is not in memory. ``timer`` measures turns.
     """
@@ -102,7 +102,7 @@ class Dispatcher:
         loop: AbstractEventLoop,
         metrics: Metrics,
         *,
-        note_change: Callable[[], None],
+        mark_changed: Callable[[], None],
         on_ended: Callable[[SubscriptionState], None],
         drained: Callable[[], None],
         canary: ServiceCanary,
@@ -114,13 +114,13 @@ class Dispatcher:
         self.matcher: Matcher  # it comes with recovery
         self.read_log: ReadLog  # so does this
         self._loop, self._metrics = loop, metrics
-        self._note_change, self._on_ended, self._drained = note_change, on_ended, drained
+        self._mark_changed, self._on_ended, self._drained = mark_changed, on_ended, drained
         self.position = 0
         self.end = 0  # of what is stored, as far as the loop has heard
         self.catching_up = True
         self._faults = 0
         self._canary, self._rebuild = canary, rebuild
-        self._held_up = False  # until there is a new index
+        self._stopped = False  # until there is a new index
         self.tail = LogTail()
         self._slice = SLICE
         self._running: asyncio.Task[None] | None = None
@@ -179,18 +179,18 @@ class Dispatcher:
             except Exception:  # noqa: BLE001  # later events must not wait for ever
                 self._faults += 1
                 _log.exception("events %d to %d could not be dispatched", group.first, group.end - 1)
-            if self._held_up:
+            if self._stopped:
                 return
             await asyncio.sleep(0)
         self.position = stop  # also where the last ones could not be read
 
     def resume(self) -> None:
         """Go on, after a new index was built."""
-        self._held_up = False
+        self._stopped = False
         self._begin()
 
     def _begin(self) -> None:
-        if self.position < self.end and self._running is None and not (self._held_up or self.catching_up):
+        if self.position < self.end and self._running is None and not (self._stopped or self.catching_up):
             self._running = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -201,7 +201,7 @@ class Dispatcher:
                 await self._dispatch_from_log(self._first_in_memory(), self._loop.time())
             else:
                 await self._dispatch_part(group)
-            if self._held_up:
+            if self._stopped:
                 self._rebuild()
                 break
             self._drained()
@@ -254,7 +254,7 @@ class Dispatcher:
         undecided = {number: list(some) for number, some in groupby(sifted.undecided, attrgetter("event"))}
         known = not self.catching_up and self.faults == faults  # what could not be matched was told of
         if known and self._canary.compare(self.matcher, first, events, sifted.found, partial(_ids_in, undecided)):
-            self._held_up = True
+            self._stopped = True
             return
         self.verifier.begin()
         given: list[Matches] = []
@@ -293,7 +293,7 @@ class Dispatcher:
         self.position = position
         if self._runner.ending:
             self.forget_ended()
-        self._note_change()
+        self._mark_changed()
 
     def _is_over(self) -> bool:
         """Has this turn been long enough?"""

@@ -98,7 +98,7 @@ class Engine:
             self._runner,
             loop,
             self.metrics,
-            note_change=self._note_change,
+            mark_changed=self._mark_changed,
             on_ended=self._on_ended,
             drained=self._resume_commits,
             canary=self.canary,
@@ -298,15 +298,15 @@ class Engine:
             self._runner.run(effects)
         if self._runner.ending:
             self.dispatcher.forget_ended()
-        self._note_change()
+        self._mark_changed()
         return effects
 
     def _resume_commits(self) -> None:
         self.committer.resume()
 
-    def _note_change(self) -> None:
+    def _mark_changed(self) -> None:
         if self._loaded.is_set():
-            self.state_writer.note_change()
+            self.state_writer.mark_changed()
 
     def _on_ended(self, subscription: SubscriptionState) -> None:
         self.metrics.expired += subscription.reason == "expired"
@@ -600,7 +600,7 @@ class Engine:
 
     def _run_waiting(self) -> None:
         self._runner.run()
-        self._note_change()
+        self._mark_changed()
 
     def _is_new(self, user: str, device: str) -> bool:
         """Has nobody heard of this device? It can be promised a mailbox only if the state can be read and written."""

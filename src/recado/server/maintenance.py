@@ -50,7 +50,7 @@ class Maintenance:
     ) -> None:
         self._config, self._log, self._dispatcher, self._canary = config, log, dispatcher, canary
         self._apply, self._loaded = apply, loaded
-        self.thread = ThreadPoolExecutor(1, "recado-upkeep")
+        self.thread = ThreadPoolExecutor(1, "recado-maintenance")
 
     async def run(self) -> None:
         """Seal, expire and sweep, until cancelled."""

@@ -82,13 +82,13 @@ class Recovery:
     async def catch_up(self, loaded: Loaded, reader: LogReader, first: int) -> None:
         """Dispatch what the log has beyond the state; ``first`` is the log's first position."""
         start, damage = start_position(loaded, first, self._dispatcher.end)
-        self.note(loaded.damage)
-        self.note(damage)
+        self.report(loaded.damage)
+        self.report(damage)
         self._dispatcher.position = start
-        self._dispatcher.read_log = LogFollower(reader, self._dispatcher, self.note).read
+        self._dispatcher.read_log = LogFollower(reader, self._dispatcher, self.report).read
         await self._dispatcher.catch_up(asyncio.get_running_loop().time() + PATIENCE_SECONDS)
 
-    def note(self, damage: list[str]) -> None:
+    def report(self, damage: list[str]) -> None:
         for text in damage:
             _log.error("%s", text)
         self.damage += damage
@@ -106,21 +106,21 @@ class Recovery:
 
 
 class LogFollower:
-    """Reads stored events for the dispatcher; ``note`` gets what cannot be read, in sentences."""
+    """Reads stored events for the dispatcher; ``report`` gets what cannot be read, in sentences."""
 
-    def __init__(self, reader: LogReader, dispatcher: Dispatcher, note: Callable[[list[str]], None]) -> None:
-        self._reader, self._dispatcher, self._note = reader, dispatcher, note
+    def __init__(self, reader: LogReader, dispatcher: Dispatcher, report: Callable[[list[str]], None]) -> None:
+        self._reader, self._dispatcher, self._report = reader, dispatcher, report
 
     async def read(self, start: int, end: int) -> AsyncIterator[CommittedGroup]:
         """The events of ``[start, end)`` that can be read, in groups that were accepted at one instant."""
-        batches = self._reader.read(start, end, batch_rows=ROWS, on_damage=self._note_damage)
+        batches = self._reader.read(start, end, batch_rows=ROWS, on_damage=self._report_damage)
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await asyncio.to_thread(self._prepare, batch)
             for group in self._groups(batch):
                 yield group
 
-    def _note_damage(self, damage: Damage) -> None:
-        self._note([f"the event log: {damage}"])
+    def _report_damage(self, damage: Damage) -> None:
+        self._report([f"the event log: {damage}"])
 
     def _prepare(self, batch: pa.RecordBatch) -> None:
         """In a thread: ask measures what matching will need. Events that cannot be read are told of elsewhere."""
@@ -141,7 +141,7 @@ class LogFollower:
         try:
             return position, at.astimezone(UTC), read_event(text, limits=TRUSTED), text
         except RecadoError as error:
-            self._note([f"the event at position {position:,} cannot be read: {error}"])
+            self._report([f"the event at position {position:,} cannot be read: {error}"])
             return None
 
 

@@ -64,7 +64,7 @@ class StateWriter:
         self._open = True
         self._schedule(0)
 
-    def note_change(self) -> None:
+    def mark_changed(self) -> None:
         """Something is to be stored, or more is dispatched."""
         self._schedule(SOON if self._broker.state.changes or self._values else LATER)
 
@@ -151,7 +151,7 @@ class StateWriter:
         if self._waiting or was_failing:
             self._schedule(0)
         else:
-            self.note_change()
+            self.mark_changed()
 
     def _fail(self, batch: Batch, changes: Changes, waiting: list[Future[None]], error: Exception) -> None:
         self._busy = False
