@@ -94,6 +94,12 @@ def _next(consumer: Consumer, room: int) -> list[QueuedNotification]:
     """The notifications with the least nids of all mailboxes that the consumer reads."""
     found: list[QueuedNotification] = []
     cursors = consumer.cursors
+    if len(cursors) == 1:
+        (cursor,) = cursors
+        while len(found) < room and (notification := cursor.next()) is not None:
+            cursor.at += 1
+            found.append(notification)
+        return found
     while len(found) < room:
         best, best_cursor = None, None
         for cursor in cursors:

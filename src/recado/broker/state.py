@@ -176,7 +176,9 @@ class Mailbox:
 
     def _oldest(self) -> int | None:
         self.trim()
-        at = max([self.head, *(cursor.at - self.base for cursor in self.cursors)])
+        at = self.head
+        for cursor in self.cursors:
+            at = max(at, cursor.at - self.base)
         while at < len(self.notifications):
             if self.notifications[at].state == WAITING:
                 return at
@@ -227,7 +229,9 @@ class Mailbox:
     def trim(self) -> None:
         """Forget the oldest that neither wait nor are still to go to a consumer."""
         notifications, head = self.notifications, self.head
-        stop = min([len(notifications), *(cursor.at - self.base for cursor in self.cursors)])
+        stop = len(notifications)
+        for cursor in self.cursors:
+            stop = min(stop, cursor.at - self.base)
         while head < stop and notifications[head].state != WAITING:
             head += 1
         self.head = head
