@@ -232,7 +232,7 @@ async def test_old_segments_go_and_replay_begins_where_the_log_does(tmp_path):
     clock.pass_(100)
     await engine.publish(BEN, [event(number) for number in range(10, 15)])
     await asyncio.to_thread(engine.log.seal)
-    await asyncio.to_thread(engine.log.expire, timedelta(seconds=50))
+    await asyncio.to_thread(engine.log.retain, timedelta(seconds=50))
     assert engine.status()["first"] == 10
     assert [p async for p, _ in engine.replay(ANA, b"{}")] == list(range(10, 15))
     assert [p async for p, _ in engine.replay(ANA, b"{}", position=3)] == list(range(10, 15))
