@@ -41,7 +41,7 @@ from recado.broker.stimuli import Out
 from recado.broker.subscriptions import enter, forget_closed
 from recado.errors import RecadoError
 from recado.filters.records import KnownFilters, read_subscription
-from recado.filters.remembered import Remembered
+from recado.model.memory import Memo
 from recado.model.subscription import Subscription
 from recado.model.values import EPOCH, microseconds
 
@@ -367,7 +367,7 @@ class _RecordReader:
         self._time_zone = time_zone
         self._users: dict[str, User] = {}
         self._filters = KnownFilters()
-        self._records: Remembered[bytes, tuple[dict[str, Any], Subscription, Constraints]] = Remembered()
+        self._records: Memo[bytes, tuple[dict[str, Any], Subscription, Constraints]] = Memo()
 
     def user(self, name: str) -> User:
         found = self._users.get(name)
