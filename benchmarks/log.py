@@ -26,7 +26,7 @@ from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.values import Value
 from recado.server.engine import SWITCH_SECONDS
-from recado.store.log import EventLog, LogReader, tail
+from recado.store.log import LogReader, SqliteEventLog, tail
 from recado.store.log.rows import stored
 from recado.store.log.tail import read_together
 from recado.store.sqlite import run_many
@@ -85,14 +85,14 @@ def sync_bare(folder: Path, seconds: float) -> float:
 
 
 def append(folder: Path, seconds: float, group: int) -> float:
-    with EventLog.open(folder / "log") as log:
+    with SqliteEventLog.open(folder / "log") as log:
         return _rate(seconds, lambda: len(log.append([make_event(log.end + offset) for offset in range(group)])))
 
 
 def read(folder: Path, count: int) -> dict[str, float]:
     """Events a second for reading the tail, sealing it, and reading segments, plain and with filters."""
     rates = {}
-    with EventLog.open(folder / "log") as log:
+    with SqliteEventLog.open(folder / "log") as log:
         for start in range(0, count, 1_000):
             log.append([make_event(number) for number in range(start, start + 1_000)])
         rates["read the tail"] = _scan(log.path, count)
@@ -166,7 +166,7 @@ def write_rows(folder: Path, rows: Sequence[Any], together: bool, beside: bool) 
 def seal_rows(folder: Path, rows: Sequence[Any], together: bool, beside: bool) -> float:
     """Seconds a row, to turn the tail of a log into a segment."""
     reader = read_together if together else lambda *_: None  # so every row is read by itself
-    with EventLog.open(folder / "log") as log, patch.object(tail, "read_together", reader):
+    with SqliteEventLog.open(folder / "log") as log, patch.object(tail, "read_together", reader):
         for start in range(0, len(rows), 600):
             log.append([Event(f"e-{start + n}", "t", "s", None, {"text": "x" * 160}) for n in range(600)])
         with busy_thread(beside):

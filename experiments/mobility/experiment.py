@@ -70,7 +70,7 @@ EXPERIMENT = Experiment(
     title="Mobility and disconnection: what the document expects, and what is measured",
     introduction=(
         "The mobility document measures nothing. Scenarios (E1 to E12), what is expected of them, and test vectors "
-        "were derived from its requirements (5.1) and its implementation (5.2). Here the agent, RUDP and the desk of "
+        "were derived from its requirements (5.1) and its implementation (5.2). Here the agent, RUDP and the broker of "
         "the service, the same code as live, run in simulated time: every datagram takes 20 ms. INVITE, 200 and ACK "
         "stand for the whole of SIP. E10 to E12 and vector 12 need SIP itself: the tests have them, with Kamailio and "
         "SIPp, and `python -m benchmarks run service` has the hand-over between real addresses."

@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from experiments.mobility.town import Numbers, Town, percentile
-from recado.broker.mailbox import Bounds
+from recado.broker.state import Bounds
 from recado.sim.mobility.device import Refresh
 
 RATE, EVERY_SECONDS, REFRESH_SECONDS = 20.0, 5.0, 150.0

@@ -165,7 +165,7 @@ def test_no_path_gives_one_user_anything_of_another(tmp_path):
             await ana.post("/v1/mailboxes/me/take", json={"wait": 5})
             from recado.server.webhooks.dead_letters import Letter
 
-            server.doors.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
+            server.gateway.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
             tried = 0
             for operation in OPERATIONS:
                 path = (
@@ -209,7 +209,7 @@ def test_without_a_token_nothing_but_health_is_answered(tmp_path):
                 answer = await nobody.request(operation.method, path)
                 assert answer.status_code == 401, (operation.method, path)
                 assert answer.headers["www-authenticate"].startswith("Bearer")
-            assert server.engine.desk.users == {}
+            assert server.engine.broker.state.users == {}
 
     run(check())
 
@@ -230,6 +230,6 @@ def test_before_hello_no_message_reaches_the_engine(tmp_path):
                     await one.send(first, m.Publish(2, raw({"id": "2"})), m.Subscribe(3, raw({"id": "t"})))
                     await one.next(m.Error)
                     assert not [x for x in one.unread if not isinstance(x, m.Closing | m.Error)]
-            assert (server.engine.log.end, server.engine.desk.standings) == (0, {})
+            assert (server.engine.log.end, server.engine.broker.state.subscriptions) == (0, {})
 
     run(check())

@@ -275,7 +275,7 @@ def test_a_password_is_a_token_for_sip(tmp_path):
                     async with recado.connect(url(server, user, wrong), device="phone", timeout=0):
                         pass
             assert server.engine.metrics.failed_logins == 3, "as those of HTTP, and with the same bound"
-            assert server.engine.desk.users.keys() <= {"ana"}
+            assert server.engine.broker.state.users.keys() <= {"ana"}
 
     asyncio.run(main())
 
@@ -343,7 +343,7 @@ def test_a_device_that_stays_away_is_forgotten(tmp_path):
             await until(lambda: states(server) == {"phone": True})
             switch_off(line)
             next(iter(server._sip._legs.values())).link.post_ping()
-            await until(lambda: server.doors.connections == 0)
+            await until(lambda: server.gateway.connections == 0)
             assert states(server) == {"phone": False}
             await client.close()
 
@@ -461,7 +461,7 @@ def test_invitations_that_cannot_be_served_are_refused(tmp_path):
             ):
                 eve.invite(**media)
                 assert (await eve.next(events.Failed)).status == status
-            assert server.doors.connections == 0
+            assert server.gateway.connections == 0
 
     asyncio.run(main())
 

@@ -54,15 +54,15 @@ async def _alone(config: Config, target: Path) -> None:
     """No service runs: open the folder for a moment."""
     from recado.server.control import back_up
     from recado.server.engine import Engine
-    from recado.server.gateway import Doors
+    from recado.server.gateway import Gateway
     from recado.server.server import token_path
     from recado.server.tokens import Tokens
 
     engine = await Engine.open(config)
     try:
         await engine.when_loaded()
-        doors = Doors(engine, Tokens())
-        await back_up(doors, token_path(config), target)
-        await doors.close()
+        gateway = Gateway(engine, Tokens())
+        await back_up(gateway, token_path(config), target)
+        await gateway.close()
     finally:
         await engine.close()

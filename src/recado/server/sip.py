@@ -31,7 +31,7 @@ from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
 from recado.server.address_policy import may_send
 from recado.server.config import Config, ConfigError
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.identity import is_loopback
 from recado.server.http.problems import TooManyError
 from recado.server.listener import ListenError
@@ -114,8 +114,8 @@ REGISTER_SECONDS = 3.0
 class SipDoor:
     """Use ``open``."""
 
-    def __init__(self, doors: Doors, people: People) -> None:
-        self._doors, self._sip, self._people = doors, doors.config.sip, people
+    def __init__(self, gateway: Gateway, people: People) -> None:
+        self._gateway, self._sip, self._people = gateway, gateway.config.sip, people
         self._held = AsyncExitStack()
         self._legs: dict[str, SipLeg] = {}
         self._registered, self._unregistered, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -124,13 +124,13 @@ class SipDoor:
         self.address = ""
 
     @classmethod
-    async def open(cls, doors: Doors) -> SipDoor:
-        door = cls(doors, People(doors.config, doors.tokens, doors.identity.failed))
+    async def open(cls, gateway: Gateway) -> SipDoor:
+        door = cls(gateway, People(gateway.config, gateway.tokens, gateway.identity.failed))
         try:
             await door._open()
         except OSError as error:
             await door._held.aclose()
-            sip = doors.config.sip
+            sip = gateway.config.sip
             raise ListenError(f"SIP cannot listen at {sip.host}:{sip.port}: {error.strerror or error}") from None
         except BaseException:
             await door._held.aclose()
@@ -179,7 +179,7 @@ class SipDoor:
             credentials=self._people.own,
             register_expires=sip.register_expires,
             timers=LAB if sip.profile == "lab" else SipTimers(t1=sip.t1),
-            limits=SipLimits(calls=self._doors.config.sessions.connections),
+            limits=SipLimits(calls=self._gateway.config.sessions.connections),
         )
 
     # -- what SIP tells ------------------------------------------------------------------------------------------------
@@ -208,14 +208,14 @@ class SipDoor:
             who, device = self._admit(event)
         except RecadoError as error:
             _log.info("a caller was refused", extra={"user": event.user, "reason": str(error)})
-            self._doors.metrics.by["connections_refused"]["sip"] += 1
+            self._gateway.metrics.by["connections_refused"]["sip"] += 1
             self._endpoint.do(self._endpoint.core.reject, event.call, _status(error))
             return
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
-        leg = SipLeg(self._doors, who, device, partial(self._hang_up, event.call))
+        leg = SipLeg(self._gateway, who, device, partial(self._hang_up, event.call))
         leg.connect(self._rudp, media, ours, media.connection)
-        self._doors.connections += 1
+        self._gateway.connections += 1
         self._legs[event.call] = leg
         host, port = self._rudp.address
         answer = Media(host=host, port=port, connection=ours, device=DEVICE)
@@ -223,15 +223,15 @@ class SipDoor:
 
     def _admit(self, event: events.Incoming) -> tuple[Principal, str]:
         """Who comes in, from which device; the last thing that is checked is how many there are."""
-        doors = self._doors
+        gateway = self._gateway
         who = self._people.principal(event)
         device = check_device(event.device or "")
         self._check_media(event.remote.media)
-        doors.check_open()
-        most = doors.config.sessions.connections
-        if doors.connections >= most:
+        gateway.check_open()
+        most = gateway.config.sessions.connections
+        if gateway.connections >= most:
             raise Busy(f"there are {most:,} connections, which is the limit")
-        doors.enter(who)
+        gateway.enter(who)
         return who, device
 
     def _check_media(self, media: Media) -> None:
@@ -266,8 +266,8 @@ class SipDoor:
         if leg is None:
             return
         leg.over()
-        self._doors.connections -= 1
-        self._doors.leave(leg.who)
+        self._gateway.connections -= 1
+        self._gateway.leave(leg.who)
         if not self._legs:
             self._empty.set()
 

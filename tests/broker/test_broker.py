@@ -1,4 +1,4 @@
-"""The vectors and scenarios of the mobility document that concern the desk: 17 (3 to 8, 10, 13), E5 to E9."""
+"""The vectors and scenarios of the mobility document that concern the broker: 17 (3 to 8, 10, 13), E5 to E9."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
+from broker.driver import Driver
+from recado.broker import stimuli as s
 from recado.broker.constraints import Absolute, Daily, Frequency
-from recado.broker.core import Desk
-from recado.broker.mailbox import Bounds
-from recado.broker.state import Close, Push, Tell
+from recado.broker.state import Bounds
+from recado.broker.stimuli import Close, Push, Tell
+from recado.broker.subscriptions import forget_closed
 from recado.errors import LimitError
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
@@ -25,36 +27,35 @@ class Story:
 
     def __init__(self, **settings):
         bounds = Bounds(settings.pop("length", 100), settings.pop("bytes", 2**20), settings.pop("age", None))
-        self.desk = Desk(bounds, **settings)
+        self.broker = Driver(bounds, **settings)
         self.position = 0
 
     def subscribe(self, id="s", *constraints, now=START, expires_at=FOREVER, scope="", user="u"):
-        return self.desk.subscribe(
+        return self.broker.subscribe(
             user, id, position=self.position, now=now, expires_at=expires_at, constraints=constraints, scope=scope
         )
 
     def publish(self, now, *, user=None):
         """How many notifications it gave."""
-        found = [s for s in self.desk.standings.values() if user in (None, s.user.name)]
-        count = self.desk.publish(self.position, b"%d" % self.position, now, found)
-        self.desk.flush(now)
+        found = [one for one in self.broker.subscriptions.values() if user in (None, one.user.name)]
+        count = self.broker.publish(self.position, b"%d" % self.position, now, found)
         self.position += 1
         return count
 
     def attach(self, device="d", now=START, window=1000, seen=None, user="u"):
-        leg = f"{user}/{device}/{now}"
-        self.desk.attach(user, device, leg, window=window, now=now, seen=seen)
-        return leg
+        consumer = f"{user}/{device}/{now}"
+        self.broker.attach(user, device, consumer, window=window, now=now, seen=seen)
+        return consumer
 
-    def sent(self, leg=None):
+    def sent(self, consumer=None):
         """What was sent since the last call: positions, gaps as ("gap", reason, positions), cancelled ids."""
         found = []
-        for effect in self.desk.take_effects():
-            if leg is not None and effect.leg != leg:
+        for effect in self.broker.take_effects():
+            if consumer is not None and effect.consumer != consumer:
                 continue
             match effect:
-                case Push(_, notes, _):
-                    found += [note.nid >> 20 for note in notes]
+                case Push(_, notifications, _):
+                    found += [one.nid >> 20 for one in notifications]
                 case Tell(_, notices):
                     found += [
                         ("gap", n.reason, [nid >> 20 for nid in n.nids]) if n.is_gap else ("cancelled", *n.sub_ids)
@@ -65,8 +66,8 @@ class Story:
         return found
 
     def waiting(self, device="", user="u"):
-        box = self.desk.users[user].boxes.get(device)
-        return [note.nid >> 20 for note in box.waiting()] if box else []
+        mailbox = self.broker.users[user].mailboxes.get(device)
+        return [one.nid >> 20 for one in mailbox.waiting()] if mailbox else []
 
 
 def test_the_newest_survive_and_the_dropped_are_named():  # 17.3
@@ -76,7 +77,7 @@ def test_the_newest_survive_and_the_dropped_are_named():  # 17.3
         story.publish(at(second))
     story.attach()
     assert story.sent() == [("gap", "full", [0, 1]), 2, 3, 4]
-    assert story.desk.users["u"].dropped == {"full": 2}
+    assert story.broker.users["u"].dropped == {"full": 2}
 
 
 def test_what_is_too_old_is_dropped_at_reconnection():  # 17.3
@@ -115,10 +116,10 @@ def test_constraints(constraints, instants, wanted):
 def test_a_constraint_for_those_who_are_away():  # 17.7
     story = Story()
     story.subscribe("s", Frequency(60, "seconds", "disconnected"))
-    leg = story.attach()
+    consumer = story.attach()
     assert [story.publish(at(second)) for second in (0, 1, 2)] == [1, 1, 1]
-    story.desk.acked(leg, 2**62)
-    story.desk.lost(leg, at(3))
+    story.broker.acknowledge(s.Acknowledge(consumer, 2**62), START)
+    story.broker.do(s.ConsumerLost(consumer), at(3))
     assert [story.publish(at(second)) for second in (10, 62, 63)] == [0, 1, 0]
 
 
@@ -149,10 +150,10 @@ def test_expired_but_queued_is_delivered_and_then_the_cancellation():  # 17.8
     story.subscribe(expires_at=at(100))
     assert story.publish(at(99)) == 1
     assert story.publish(at(100)) == 0
-    assert not story.desk.active
-    leg = story.attach(now=at(120))
+    assert not story.broker.active
+    consumer = story.attach(now=at(120))
     assert story.sent() == [0, ("cancelled", "s")]
-    story.desk.noticed(leg, list(story.desk.users["u"].notices))
+    story.broker.do(s.ConfirmNotices(consumer, list(story.broker.users["u"].notices)), START)
     story.attach("other", now=at(130))
     assert ("cancelled", "s") not in story.sent()
 
@@ -162,13 +163,13 @@ def test_two_devices_of_which_one_is_dead():  # 17.10, E7
     story.subscribe()
     live, dead = story.attach("live"), story.attach("dead")
     story.publish(at(1))
-    story.desk.acked(live, 2**62)
-    story.desk.lost(dead, at(5))
-    assert story.desk.users["u"].connected
+    story.broker.acknowledge(s.Acknowledge(live, 2**62), START)
+    story.broker.do(s.ConsumerLost(dead), at(5))
+    assert story.broker.users["u"].connected
     assert story.waiting() == []
-    story.desk.lost(live, at(6))
+    story.broker.do(s.ConsumerLost(live), at(6))
     story.publish(at(7))
-    assert not story.desk.users["u"].connected
+    assert not story.broker.users["u"].connected
     assert story.waiting() == [1]
 
 
@@ -176,10 +177,10 @@ def test_two_devices_of_which_one_is_dead():  # 17.10, E7
 def test_every_live_device_gets_it(devices):  # E7
     story = Story()
     story.subscribe()
-    legs = [story.attach(f"d{number}") for number in range(devices)]
+    consumers = [story.attach(f"d{number}") for number in range(devices)]
     story.publish(at(1))
-    pushed = [effect.leg for effect in story.desk.take_effects() if isinstance(effect, Push)]
-    assert sorted(pushed) == sorted(legs)
+    pushed = [effect.consumer for effect in story.broker.take_effects() if isinstance(effect, Push)]
+    assert sorted(pushed) == sorted(consumers)
 
 
 def test_half_of_a_thousand_expire():  # E8
@@ -188,8 +189,8 @@ def test_half_of_a_thousand_expire():  # E8
         story.subscribe(f"s{number}", expires_at=at(50) if number % 2 else FOREVER)
     assert story.publish(at(49)) == 1000
     assert story.publish(at(50)) == 500
-    assert story.desk.active == 500
-    assert len(story.desk.leaving) == 500
+    assert story.broker.active == 500
+    assert sum(isinstance(effect, s.Ended) for effect in story.broker.all) == 500
 
 
 def test_discard_and_recover():  # 17.13, E9
@@ -198,10 +199,11 @@ def test_discard_and_recover():  # 17.13, E9
     story.subscribe("mine", scope="d")
     story.subscribe("others", scope="e")
     story.publish(at(1))
-    assert len(story.desk.users["u"].standings) == 3
-    gone = story.desk.discard("u", "d", position=story.position, now=at(2))
-    assert sorted(s.id for s in gone) == ["all", "mine"]
-    assert list(story.desk.users["u"].standings) == ["others"]
+    assert len(story.broker.users["u"].subscriptions) == 3
+    effects = story.broker.do(s.Discard("u", "d", story.position), at(2))
+    assert sorted(effect.subscription.id for effect in effects if isinstance(effect, s.Ended)) == ["all", "mine"]
+    assert s.Removed(2) in effects
+    assert list(story.broker.users["u"].subscriptions) == ["others"]
     assert story.waiting() == story.waiting("d") == []
     assert story.waiting("e") == [0]
 
@@ -214,23 +216,25 @@ def test_disconnected_for_some_time():  # E5
     story.attach(now=at(100))
     sent = story.sent()
     assert sent[-30:] == list(range(70, 100))
-    dropped = [position for kind, _, positions in (s for s in sent if isinstance(s, tuple)) for position in positions]
+    dropped = [
+        position for kind, _, positions in (one for one in sent if isinstance(one, tuple)) for position in positions
+    ]
     assert sorted(dropped) == list(range(70))
 
 
 def test_renewed_in_the_grace_but_not_after():
     story = Story(grace=timedelta(seconds=100))
-    standing = story.subscribe(expires_at=at(10))
-    story.desk.sweep(story.position, at(20), timedelta(days=1))
+    subscription = story.subscribe(expires_at=at(10))
+    story.broker.sweep(story.position, at(20), timedelta(days=1))
     assert story.publish(at(30)) == 0
-    renewed = story.desk.renew(standing, at(200), position=story.position, now=at(40))
+    renewed = story.broker.renew(subscription, at(200), position=story.position, now=at(40))
     assert renewed.id == "s"
     assert renewed.since == story.position
     assert story.publish(at(50)) == 1
-    story.desk.sweep(story.position, at(200), timedelta(days=1))
-    assert "s" in story.desk.users["u"].standings
-    story.desk.sweep(story.position, at(300), timedelta(days=1))
-    assert "s" not in story.desk.users["u"].standings
+    story.broker.sweep(story.position, at(200), timedelta(days=1))
+    assert "s" in story.broker.users["u"].subscriptions
+    story.broker.sweep(story.position, at(300), timedelta(days=1))
+    assert "s" not in story.broker.users["u"].subscriptions
 
 
 def test_a_take_over_closes_the_old_leg_and_repeats_what_was_on_its_way():
@@ -259,14 +263,14 @@ def test_a_window_is_a_slice_and_others_are_served_in_between():
         story.publish(at(second))
     story.subscribe(user="v")
     other = story.attach(user="v")
-    leg = story.attach(window=100)
-    assert story.sent(leg) == list(range(100))
+    consumer = story.attach(window=100)
+    assert story.sent(consumer) == list(range(100))
     story.publish(at(5_000))
     assert story.sent(other) == [5_000]
     drained = 100
     while drained < 5_001:
-        story.desk.acked(leg, 2**62)
-        got = story.sent(leg)
+        story.broker.acknowledge(s.Acknowledge(consumer, 2**62), START)
+        got = story.sent(consumer)
         assert got == list(range(drained, min(drained + 100, 5_001)))
         drained += len(got)
 
@@ -275,9 +279,9 @@ def test_every_device_has_its_own_queue_if_so_configured():
     story = Story(per_device=True)
     story.subscribe()
     live, away = story.attach("live"), story.attach("away")
-    story.desk.lost(away, at(1))
+    story.broker.do(s.ConsumerLost(away), at(1))
     story.publish(at(2))
-    story.desk.acked(live, 2**62)
+    story.broker.acknowledge(s.Acknowledge(live, 2**62), START)
     assert story.waiting("away") == [0]
     story.sent()
     story.attach("away", now=at(3))
@@ -291,42 +295,41 @@ def test_a_link_that_takes_nothing_while_others_do_is_closed():
     quick = story.attach("quick")
     for second in range(1_000):
         story.publish(at(second))
-        story.desk.acked(quick, 2**62)
+        story.broker.acknowledge(s.Acknowledge(quick, 2**62), START)
     assert ("closed", "too slow") in story.sent()
-    assert story.desk.users["u"].connected
+    assert story.broker.users["u"].connected
     assert story.waiting() == []
 
 
 def test_what_is_acknowledged_soon_is_never_kept():
     story = Story()
     story.subscribe()
-    leg = story.attach()
+    consumer = story.attach()
     story.publish(at(1))
     story.publish(at(2))
-    story.desk.acked(leg, 1)
-    changes = story.desk.take_changes()
-    assert [note.nid for note in changes.notes] == [(1 << 20) + 1]
-    story.desk.acked(leg, 2**62)
-    assert [note.nid for note in story.desk.take_changes().gone] == [(1 << 20) + 1]
+    story.broker.acknowledge(s.Acknowledge(consumer, 1), START)
+    assert [one.nid for one in story.broker.take_batch().notifications] == [(1 << 20) + 1]
+    story.broker.acknowledge(s.Acknowledge(consumer, 2**62), START)
+    assert story.broker.take_batch().gone == [((1 << 20) + 1, 1)]
 
 
 def test_an_event_before_the_subscription_or_after_its_end_is_not_for_it():
     story = Story()
     story.position = 5
-    standing = story.subscribe()
-    assert story.desk.publish(4, b"", at(1), [standing]) == 0
-    assert story.desk.publish(5, b"", at(1), [standing]) == 1
-    story.desk.cancel(standing, position=7, now=at(2))
-    assert story.desk.publish(6, b"", at(2), [standing]) == 1
-    assert story.desk.publish(7, b"", at(2), [standing]) == 0
-    story.desk.forget_closed(6)
-    assert standing.serial in story.desk.standings
-    story.desk.forget_closed(7)
-    assert standing.serial not in story.desk.standings
+    subscription = story.subscribe()
+    assert story.broker.publish(4, b"", at(1), [subscription]) == 0
+    assert story.broker.publish(5, b"", at(1), [subscription]) == 1
+    story.broker.cancel(subscription, position=7, now=at(2))
+    assert story.broker.publish(6, b"", at(2), [subscription]) == 1
+    assert story.broker.publish(7, b"", at(2), [subscription]) == 0
+    forget_closed(story.broker.state, 6)
+    assert subscription.serial in story.broker.subscriptions
+    forget_closed(story.broker.state, 7)
+    assert subscription.serial not in story.broker.subscriptions
 
 
 def test_limits_of_subscriptions_and_devices():
-    story = Story(per_user=2, devices_per_user=1)
+    story = Story(subscriptions_per_user=2, devices_per_user=1)
     story.subscribe("a")
     story.subscribe("b")
     story.subscribe("b")
@@ -335,9 +338,9 @@ def test_limits_of_subscriptions_and_devices():
     one = story.attach("one")
     with pytest.raises(LimitError, match="has 1 connected devices"):
         story.attach("two")
-    story.desk.lost(one, at(1))
+    story.broker.do(s.ConsumerLost(one), at(1))
     story.attach("two")
-    assert list(story.desk.users["u"].devices) == ["two"]
+    assert list(story.broker.users["u"].devices) == ["two"]
 
 
 def test_a_bound_in_bytes():
