@@ -117,7 +117,7 @@ class SipDoor:
     def __init__(self, gateway: Gateway, people: People) -> None:
         self._gateway, self._sip, self._people = gateway, gateway.config.sip, people
         self._held = AsyncExitStack()
-        self._legs: dict[str, SipLeg] = {}
+        self._consumers: dict[str, SipLeg] = {}
         self._registered, self._unregistered, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._endpoint: Endpoint[UserAgent]
         self._rudp: RudpEndpoint
@@ -195,10 +195,10 @@ class SipDoor:
                 self._unregistered.set()
             case events.Incoming():
                 self._invited(event)
-            case events.Established(call) if call in self._legs:
+            case events.Established(call) if call in self._consumers:
                 self._replace(call)
-                self._legs[call].established()
-            case events.Updated(call, _, remote) if call in self._legs:
+                self._consumers[call].established()
+            case events.Updated(call, _, remote) if call in self._consumers:
                 self._updated(call, remote.media)
             case events.Ended(call):
                 self._ended(call)
@@ -213,10 +213,10 @@ class SipDoor:
             return
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
-        leg = SipLeg(self._gateway, who, device, partial(self._hang_up, event.call))
-        leg.connect(self._rudp, media, ours, media.connection)
+        consumer = SipLeg(self._gateway, who, device, partial(self._hang_up, event.call))
+        consumer.connect(self._rudp, media, ours, media.connection)
         self._gateway.connections += 1
-        self._legs[event.call] = leg
+        self._consumers[event.call] = consumer
         host, port = self._rudp.address
         answer = Media(host=host, port=port, connection=ours, device=DEVICE)
         self._endpoint.do(self._endpoint.core.answer, event.call, answer)
@@ -244,16 +244,16 @@ class SipDoor:
         try:
             self._check_media(media)
         except SipError as error:
-            self._legs[call].finish(str(error))
+            self._consumers[call].finish(str(error))
         else:
-            self._legs[call].updated(media)
+            self._consumers[call].updated(media)
 
     def _replace(self, call: str) -> None:
         """A device has one session: one that it lost, and did not update, ends (15.4-A17)."""
-        new = self._legs[call]
-        for other, leg in list(self._legs.items()):
-            same = leg is not new and leg.who.user == new.who.user and leg.device == new.device
-            if same and not leg.attached:  # else the engine closes it when the new one is attached
+        new = self._consumers[call]
+        for other, consumer in list(self._consumers.items()):
+            same = consumer is not new and consumer.who.user == new.who.user and consumer.device == new.device
+            if same and not consumer.attached:  # else the engine closes it when the new one is attached
                 self._hang_up(other)
 
     def _hang_up(self, call: str) -> None:
@@ -262,20 +262,20 @@ class SipDoor:
         self._ended(call)
 
     def _ended(self, call: str) -> None:
-        leg = self._legs.pop(call, None)
-        if leg is None:
+        consumer = self._consumers.pop(call, None)
+        if consumer is None:
             return
-        leg.over()
+        consumer.over()
         self._gateway.connections -= 1
-        self._gateway.leave(leg.who)
-        if not self._legs:
+        self._gateway.leave(consumer.who)
+        if not self._consumers:
             self._empty.set()
 
     def recheck(self) -> None:
         """The tokens were read again: sessions of those that are gone end."""
-        for leg in list(self._legs.values()):
-            if not leg.closed:
-                leg.recheck()
+        for consumer in list(self._consumers.values()):
+            if not consumer.closed:
+                consumer.recheck()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -283,18 +283,18 @@ class SipDoor:
         """Answer what was published, end the sessions, and be registered no more."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while any(leg.publishing for leg in self._legs.values()):
+                while any(consumer.publishing for consumer in self._consumers.values()):
                     await asyncio.sleep(0.01)
                 await self._goodbye()
-        for call in list(self._legs):
+        for call in list(self._consumers):
             self._hang_up(call)
         await self._held.aclose()
 
     async def _goodbye(self) -> None:
         self._empty.clear()
-        for leg in list(self._legs.values()):
-            leg.finish("draining")
-        if self._legs:
+        for consumer in list(self._consumers.values()):
+            consumer.finish("draining")
+        if self._consumers:
             await self._empty.wait()
         if self._registered.is_set():
             self._endpoint.do(self._endpoint.core.unregister)

@@ -1,14 +1,15 @@
-"""One SIP session as the leg of a device: frames of messages over RUDP.
+"""One SIP session as the consumer of a device: frames of messages over RUDP.
 
 The device confirms notifications with ACK if its session description says so, and else RUDP's acknowledgements do.
 
-    invited --ACK, and the peer was heard at its address--> attached --RUDP fails--> lost --session update--> attached
+invited --ACK, and the peer was heard at its address--> attached --RUDP fails--> lost --session update--> attached
 
 The RUDP connection is open from the invitation on, but nothing except pings goes out before a packet of the peer came
 from the address that its session description names; a service must not be aimed at others. The same holds for a new
-address: data goes there when the device was heard there. A failure of RUDP is what tells that a device is away (section
-6.1): the leg is lost, what was not acknowledged waits in the mailbox, and a session update attaches it again. A device
-that speaks though it counts as lost does not know that; its session is ended, and it opens another one.
+address: data goes there when the device was heard there. A failure of RUDP is what tells that a device is away
+(section 6.1): the consumer is lost, what was not acknowledged waits in the mailbox, and a session update attaches it
+again. A device that speaks though it counts as lost does not know that; its session is ended, and it opens another
+one.
 """
 
 from __future__ import annotations
