@@ -20,7 +20,11 @@ def linger(transport: asyncio.Transport) -> asyncio.TimerHandle | None:
     if not transport.can_write_eof():
         transport.close()
         return None
-    transport.write_eof()
+    try:
+        transport.write_eof()
+    except OSError:  # the peer is gone already
+        transport.abort()
+        return None
     transport.resume_reading()
     return asyncio.get_running_loop().call_later(LINGER_SECONDS, transport.abort)
 
