@@ -25,6 +25,7 @@ from recado.model.codec import read_batch, read_event, write_cloudevent, write_f
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription
+from recado.protocols.machine import Received, TimerFired
 from recado.protocols.rudp import RudpConnection, profile
 from recado.protocols.session import messages
 from recado.protocols.sip.agent import UserAgent
@@ -122,10 +123,9 @@ def rudp_bytes(data: bytes) -> None:
     position, now = 0, 0.0
     while position < len(data):
         size = data[position]
-        connection.received(data[position + 1 : position + 1 + size], "there", now)
+        connection.handle(Received("there", data[position + 1 : position + 1 + size]), now, Random(1))  # noqa: S311
         position, now = position + 1 + size, now + 0.1
-        connection.timeout(now)
-        connection.take()
+        connection.handle(TimerFired("rudp"), now, Random(1))  # noqa: S311  # RUDP draws nothing
 
 
 def session_frame(data: bytes) -> None:

@@ -175,7 +175,7 @@ def test_a_call_back_may_answer_close_and_fail():
         assert b.got == numbered(1, 4)
         await until(lambda: len(a.got) == 2)
         assert a.got == [b"answer to 1", b"answer to 3"]
-        assert complaints == [f"a call-back of the RUDP connection {b.conn_id:08x}"]
+        assert complaints == [f"unexpected error in Deliver of the RUDP connection {b.conn_id:08x}"]
         close(a, b)
 
     run(scene())

@@ -298,7 +298,7 @@ class Simulation:
         earlier = self.nodes.get(id)
         if earlier is not None and earlier.alive:
             raise SimulationError(f"node {id!r} is already there and alive")
-        rng = lazy_stream(self.seed, "node", id, earlier.starts if earlier else 0)
+        rng = lazy_stream(self.seed, "node", id if isinstance(id, int) else str(id), earlier.starts if earlier else 0)
         node = self.nodes[id] = Node(id, machine, rng, earlier)
         self._push(self.now, node, Started(neighbours, dict(node.saved)))
         return node

@@ -23,12 +23,12 @@ from recado.model.subscription import Subscription
 from recado.model.values import parse_time
 from recado.protocols import machine
 from recado.protocols.machine import Effect, Persist, Rng, SetTimer
-from recado.protocols.rudp import Acknowledged, Delivered, Disconnected, RudpSettings
+from recado.protocols.rudp import Acknowledged, Disconnected, RudpSettings, SendMessage
 from recado.protocols.rudp.packet import decode
 from recado.protocols.session import messages as m
 from recado.sim.mobility.calls import BrokerSettings, Call, Switchboard
 from recado.sim.mobility.keeping import EMPTY, instant, kept, restored
-from recado.sim.mobility.wire import Confirmed, Datagram, Invite
+from recado.sim.mobility.wire import BROKER, Confirmed, Datagram, Invite, datagram
 
 
 class Broker(Switchboard):
@@ -40,12 +40,13 @@ class Broker(Switchboard):
         self._subscriptions: dict[int, Subscription] = {}  # by serial
 
     def handle(self, stimulus: machine.Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        self._rng = rng
         match stimulus:
             case machine.Received(_, Datagram(source, _, content)):
                 self._received(source, content, now, rng)
             case machine.TimerFired(("rudp", conn)):
-                if conn in self._conns and (carrier := self._conns[conn].carrier):
-                    carrier.fired(now)
+                if conn in self._conns:
+                    self._tell_connection(self._conns[conn], stimulus, now)
             case machine.TimerFired(("accepted", call)):
                 self._accept_again(call)
             case machine.TimerFired("keep"):
@@ -120,8 +121,7 @@ class Broker(Switchboard):
                 if call is not None:
                     if call.applied == 0:
                         self._confirmed(call, now)  # it has our answer, or it could not send this
-                    if call.carrier is not None:
-                        call.carrier.connection.received(content, source, now)
+                    self._tell_connection(call, machine.Received(source, content), now)
 
     # -- what the machines below want
 
@@ -132,14 +132,9 @@ class Broker(Switchboard):
             busy = False
             for effect in self.desk.take_effects():
                 self._effect(effect, now)
-            for call in list(self._calls.values()):
-                if call.carrier is not None:
-                    effects, told = call.carrier.step(now)
-                    self._out += effects
-                    for one in told:
-                        busy = True
-                        self._told(call, one, now)
-            busy = busy or bool(self.desk.effects)
+            while self._todo:
+                self._wanted(*self._todo.popleft(), now)
+            busy = bool(self.desk.effects)
 
     def _effect(self, effect: Any, now: float) -> None:
         match effect:
@@ -161,28 +156,28 @@ class Broker(Switchboard):
 
     def _say(self, call: Call, message: m.FromService, now: float, number: int | None = None) -> None:
         """``number`` is the nid of a notification, or a notice's number below 0."""
-        assert call.carrier is not None
-        if call.carrier.connection.failed:
-            return
-        handle = call.carrier.connection.send(m.encode([message]), now)
-        if number is not None:
-            call.nids[handle] = number
+        if not call.connection.failed:
+            self._tell_connection(call, machine.Asked(SendMessage(m.encode([message]), (call.key, number))), now)
 
-    def _told(self, call: Call, told: Any, now: float) -> None:
-        match told:
-            case Delivered(message):
+    def _wanted(self, call: Call, effect: Effect, now: float) -> None:
+        """What the connection of a session wants or tells."""
+        match effect:
+            case machine.Send(str(address), packet):
+                self._out.append(datagram(BROKER, address, packet))
+            case SetTimer() | machine.CancelTimer():
+                self._out.append(effect)
+            case machine.Deliver(message):
                 for request in m.from_agent(message):
                     self._requested(call, request, now)
-            case Acknowledged(handle):
-                number = call.nids.pop(handle, None)
-                if number is not None and number < 0:
+            case machine.Report(Acknowledged((key, number))) if key == call.key and number is not None:
+                if number < 0:
                     self.desk.noticed(call.key, [-number])
-                elif number is not None:
+                else:
                     self.desk.acked(call.key, number)
-            case Disconnected():
+            case machine.Report(Disconnected()):
                 self._legs.pop(call.key, None)
                 self.desk.lost(call.key, instant(now))
-                call.key, call.nids = 0, {}  # until the next session update
+                call.key = 0  # until the next session update
                 if not self.settings.queues:
                     self.desk.purge(self.desk.user(call.who[0]), tell=False)
 

@@ -6,13 +6,14 @@ connection to the new address, and attaches the device again if RUDP had given i
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 from recado.broker.core import Desk
 from recado.broker.mailbox import Bounds
-from recado.protocols.machine import CancelTimer, Effect, Rng, SetTimer
-from recado.protocols.rudp import RudpConnection, RudpSettings, Transmit
-from recado.protocols.rudp.connection import Carrier
+from recado.protocols.machine import Asked, CancelTimer, Effect, Rng, SetTimer, Stimulus
+from recado.protocols.rudp import MoveTo, RudpConnection, RudpSettings
 from recado.sim.mobility.keeping import instant
 from recado.sim.mobility.wire import BROKER, Accepted, Invite, Unknown, datagram
 
@@ -35,7 +36,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Call:
     """A session of a device; ``key`` is its leg at the desk, 0 while it has none."""
 
-    __slots__ = ("address", "applied", "carrier", "conn", "id", "key", "nids", "seen", "version", "wait", "who")
+    __slots__ = ("address", "applied", "conn", "connection", "id", "key", "seen", "version", "wait", "who")
 
     def __init__(self, id: str, who: tuple[str, str], conn: int) -> None:
         self.id, self.who, self.conn = id, who, conn
@@ -43,14 +44,14 @@ class Call:
         self.address = ""
         self.seen: int | None = None
         self.wait = T1_SECONDS
-        self.carrier: Carrier | None = None
-        self.nids: dict[int, int] = {}  # of the notifications in RUDP's hands, by handle
+        self.connection: RudpConnection
 
 
 class Switchboard:
     """The sessions by call, by RUDP connection and by leg."""
 
     desk: Desk
+    _rng: Rng
 
     def __init__(self, settings: BrokerSettings, rudp: RudpSettings) -> None:
         self.settings, self._rudp = settings, rudp
@@ -58,13 +59,15 @@ class Switchboard:
         self._conns: dict[int, Call] = {}
         self._legs: dict[int, Call] = {}
         self._keys = 0
+        self._todo: deque[tuple[Call, Effect]] = deque()  # what the connections want
         self._out: list[Effect] = []
 
-    def leg(self, key: int) -> Carrier:
+    def leg(self, key: int) -> RudpConnection:
         """The connection of a leg of the desk."""
-        carrier = self._legs[key].carrier
-        assert carrier is not None
-        return carrier
+        return self._legs[key].connection
+
+    def _tell_connection(self, call: Call, stimulus: Stimulus, now: float) -> None:
+        self._todo.extend((call, effect) for effect in call.connection.handle(stimulus, now, self._rng))
 
     def _invited(self, invite: Invite, source: str, rng: Rng) -> None:
         call = self._calls.get(invite.call)
@@ -73,8 +76,7 @@ class Switchboard:
             return
         if call is None:
             call = Call(invite.call, (invite.user, invite.device), rng.randrange(2**32))
-            connection = RudpConnection(self._rudp, call.conn, invite.conn, source)
-            call.carrier = Carrier(connection, ("rudp", call.conn), _transmit)
+            call.connection = RudpConnection(self._rudp, call.conn, invite.conn, source, timer=("rudp", call.conn))
             self._calls[invite.call] = self._conns[call.conn] = call
         if invite.version >= call.version:
             if invite.version > call.version:
@@ -102,9 +104,8 @@ class Switchboard:
             return
         call.applied = call.version
         self._out.append(CancelTimer(("accepted", call.id)))
-        assert call.carrier is not None
         if call.version > 1:
-            call.carrier.connection.move(call.address, now)
+            self._tell_connection(call, Asked(MoveTo(call.address)), now)
         if call.key == 0:
             self._keys += 1
             call.key = self._keys
@@ -115,7 +116,3 @@ class Switchboard:
         self._calls.pop(call.id, None)
         self._conns.pop(call.conn, None)
         self._out += [CancelTimer(("rudp", call.conn)), CancelTimer(("accepted", call.id))]
-
-
-def _transmit(transmit: Transmit) -> Effect:
-    return datagram(BROKER, transmit.address, transmit.datagram)
