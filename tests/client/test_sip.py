@@ -11,6 +11,7 @@ from recado.client import Unreachable
 from recado.client.client import Client
 from recado.client.options import make_options
 from recado.client.transports.sip import SipLine
+from recado.protocols.sip.events import Bye
 
 
 def client_at(url, host, **more):
@@ -80,7 +81,7 @@ def test_a_service_that_forgot_the_session_gets_another_one():
             async with client as ana:
                 await ana.subscribe(id="all").ready()
                 (call,) = broker.calls
-                broker.endpoint.do(broker.endpoint.core.bye, call)
+                broker.endpoint.ask(Bye(call))
                 await eventually(lambda: list(broker.calls) not in ([], [call]))
                 await eventually(lambda: ana.state == "CONNECTED")
                 assert await ana.publish("Tick") == 0

@@ -23,9 +23,9 @@ from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address, read_address
 from recado.server.address_policy import may_send
 from recado.server.config import ConfigError, make_config
@@ -60,7 +60,7 @@ def client_at(server, host, device="phone", transport="udp", **more):
 
 def switch_off(line):
     """The device is gone without a word, as far as the service can tell."""
-    line._link._host.transmit = lambda datagram, address: None
+    line._link._endpoint.transmit = lambda datagram, address: None
     line._endpoint._transmit = lambda data, to: None
     line._registered = False  # so that nothing waits for answers in the end
 
@@ -380,7 +380,7 @@ class Caller:
 
     def invite(self, host, port, **media):
         wanted = Media(host=host, port=port, **{"connection": 7, "device": "d", **media})
-        return self.endpoint.do(self.endpoint.core.invite, "sip:broker@localhost", wanted)
+        return self.endpoint.invite("sip:broker@localhost", wanted)
 
     async def next(self, kind):
         async with asyncio.timeout(5):
@@ -434,14 +434,12 @@ def test_only_pings_go_to_an_address_that_never_spoke(tmp_path):
             assert states(server, "eve") == {}
 
             host, port = rudp.address
-            eve.endpoint.do(eve.endpoint.core.reinvite, answer.call, Media(host=host, port=port, connection=7))
+            eve.endpoint.ask(events.Reinvite(answer.call, Media(host=host, port=port, connection=7)))
             await until(lambda: heard)
             assert states(server, "eve") == {"d": True}
             before = len(third.got)
             await link.send(m.encode([m.Subscribe(2, msgspec.Raw(b'{"id": "all"}'))]))
-            eve.endpoint.do(
-                eve.endpoint.core.reinvite, answer.call, Media(host="127.0.0.9", port=third.port, connection=7)
-            )
+            eve.endpoint.ask(events.Reinvite(answer.call, Media(host="127.0.0.9", port=third.port, connection=7)))
             await eve.next(events.Updated)
             await publish(server, range(5))
             await until(lambda: any(b"NOTIFY" in one for one in heard))

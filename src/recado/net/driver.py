@@ -221,7 +221,8 @@ class Driver:
                         else:
                             self._do(effect)
                     except Exception as error:  # noqa: BLE001  # the effects that follow are owed all the same
-                        self._tell_loop(type(effect).__name__, error)
+                        what = effect.fact if isinstance(effect, Report) else effect
+                        self._tell_loop(type(what).__name__, error)
                 if self._holding or not self._failed:
                     return
                 try:

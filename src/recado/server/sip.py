@@ -23,10 +23,9 @@ from recado.protocols.rudp import profile
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Algorithm, Credentials, Guard, secret_of
-from recado.protocols.sip.events import Incoming
+from recado.protocols.sip.events import AgentSettings, Incoming
 from recado.protocols.sip.limits import LAB, SipLimits, SipTimers
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
 from recado.server.address_policy import may_send
@@ -152,7 +151,7 @@ class SipDoor:
         local = Address(home.transport, host, port)
         self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound, guard), local, self._told)
         self._held.push_async_callback(self._endpoint.close)
-        self._endpoint.do(self._endpoint.core.register)
+        self._endpoint.ask(events.Register())
         with suppress(TimeoutError):  # the home server may come later; the user agent tries on
             async with asyncio.timeout(REGISTER_SECONDS):
                 await self._registered.wait()
@@ -209,7 +208,7 @@ class SipDoor:
         except RecadoError as error:
             _log.info("a caller was refused", extra={"user": event.user, "reason": str(error)})
             self._doors.metrics.by["connections_refused"]["sip"] += 1
-            self._endpoint.do(self._endpoint.core.reject, event.call, _status(error))
+            self._endpoint.ask(events.Reject(event.call, _status(error)))
             return
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
@@ -219,7 +218,7 @@ class SipDoor:
         self._legs[event.call] = leg
         host, port = self._rudp.address
         answer = Media(host=host, port=port, connection=ours, device=DEVICE)
-        self._endpoint.do(self._endpoint.core.answer, event.call, answer)
+        self._endpoint.ask(events.Answer(event.call, answer))
 
     def _admit(self, event: events.Incoming) -> tuple[Principal, str]:
         """Who comes in, from which device; the last thing that is checked is how many there are."""
@@ -258,7 +257,7 @@ class SipDoor:
 
     def _hang_up(self, call: str) -> None:
         with suppress(SipError):  # it may be over already
-            self._endpoint.do(self._endpoint.core.bye, call)
+            self._endpoint.ask(events.Bye(call))
         self._ended(call)
 
     def _ended(self, call: str) -> None:
@@ -297,7 +296,7 @@ class SipDoor:
         if self._legs:
             await self._empty.wait()
         if self._registered.is_set():
-            self._endpoint.do(self._endpoint.core.unregister)
+            self._endpoint.ask(events.Unregister())
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._unregistered.wait()
 

@@ -24,10 +24,10 @@ from recado.protocols.rudp import QueueFull, Unreachable, profile
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Credentials
+from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.limits import LAB, SipTimers
 from recado.protocols.sip.registration import Change, LinkLost, Moved
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address
 
@@ -84,7 +84,7 @@ class SipLine:
         call, self._call = self._call, ""
         if call and self._endpoint is not None:
             with suppress(SipError):
-                self._endpoint.do(self._endpoint.core.bye, call)
+                self._endpoint.ask(events.Bye(call))
 
     async def close(self) -> None:
         if self._link is not None and not self._link.failed:
@@ -104,7 +104,7 @@ class SipLine:
     async def _say_goodbye(self, endpoint: Endpoint[UserAgent]) -> None:
         if self._registered:
             with suppress(SipError, TimeoutError):
-                endpoint.do(endpoint.core.unregister)
+                endpoint.ask(events.Unregister())
                 async with asyncio.timeout(_GOODBYE_SECONDS):
                     await self._quiet.wait()
         await endpoint.close()
@@ -134,7 +134,7 @@ class SipLine:
         local = Address(self._home.transport, host, 0)
         self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound), local, self._told)
         self._tasks.append(asyncio.get_running_loop().create_task(self._watch(host)))
-        self._endpoint.do(self._endpoint.core.register)
+        self._endpoint.ask(events.Register())
 
     def _settings(self) -> AgentSettings:
         return AgentSettings(
@@ -166,12 +166,12 @@ class SipLine:
             return
         try:
             if self._call:
-                endpoint.do(endpoint.core.reinvite, self._call, self._media())
+                endpoint.ask(events.Reinvite(self._call, self._media()))
             elif self._registered and not self._inviting:
                 self._inviting = True
-                endpoint.do(endpoint.core.invite, self._sip.broker, self._media())
+                endpoint.invite(self._sip.broker, self._media())
             elif not self._registered:
-                endpoint.do(endpoint.core.register)
+                endpoint.ask(events.Register())
         except SipError as error:
             self._down(str(error))
 
