@@ -173,7 +173,7 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path):
                 async with asyncio.timeout(10):
                     while await second.subscriptions():
                         await asyncio.sleep(0.01)
-                assert left.id not in second._agent.table.held
+                assert left.id not in second._agent.session.table.held
             await first.close(finish=False)
 
     asyncio.run(main())

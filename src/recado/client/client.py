@@ -253,16 +253,16 @@ class ClientSession:
 
     @property
     def unanswered(self) -> int:
-        return len(self._agent.outbox.waiting)
+        return len(self._agent.session.outbox.waiting)
 
     @property
     def given_up(self) -> int:
-        return self._agent.outbox.dropped
+        return self._agent.session.outbox.dropped
 
     @property
     def repeated(self) -> int:
         """Notifications that came again and were not handed out again."""
-        return self._agent.inbox.repeated
+        return self._agent.session.inbox.repeated
 
     # -- requests
 
@@ -388,7 +388,7 @@ class ClientSession:
                 self._driver.ask(words.Leave())
                 return
         self._tell(self.options.on_state, "CONNECTED", "")
-        if self._agent.begun:
+        if self._agent.session.begun:
             self._begun()
 
     def _begun(self) -> None:

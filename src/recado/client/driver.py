@@ -231,7 +231,7 @@ class Driver:
         self.stimulate(machine.Received(SERVICE, messages))
 
     def seen(self) -> tuple[int | None, str]:
-        return self.agent.inbox.seen, self.agent.inbox.log
+        return self.agent.session.inbox.seen, self.agent.session.inbox.log
 
     def reachable(self) -> None:
         self.ask(words.Reachable())

@@ -99,8 +99,8 @@ class Device:
         self._send_invite()
 
     def _send_invite(self) -> None:
-        seen = self.agent.inbox.seen if self._tells_seen else None
-        invite = Invite(self._call, self._version, self.user, self.agent.settings.device, self._conn, seen)
+        seen = self.agent.session.inbox.seen if self._tells_seen else None
+        invite = Invite(self._call, self._version, self.user, self.agent.session.settings.device, self._conn, seen)
         self._send(BROKER, invite)
         self._out.append(SetTimer("invite", self._wait))
 
@@ -124,7 +124,7 @@ class Device:
                     self._updated(conn, source, now, rng)
             case Unknown(call, version) if call == self._call and version == self._version:
                 self._call, self.connection, self._inviting_since = "", None, None
-                if self.agent.state == "dialling":
+                if self.agent.session.state == "dialling":
                     self._invite(now, rng)
                 else:
                     self._tell(machine.LinkDown(BROKER), now, rng)
@@ -136,14 +136,14 @@ class Device:
             self.connection = RudpConnection(self._rudp, self._conn, conn, source, now)
         else:
             self._tell_connection(machine.Asked(Resume()), now, rng)
-        if self.agent.state == "dialling":
+        if self.agent.session.state == "dialling":
             self._tell(machine.LinkUp(BROKER), now, rng)
 
     def _move(self, address: str | None, now: float, rng: Rng) -> None:
         self.address = address
         if address is None or not self._updates:
             return
-        if self.agent.state in ("connected", "dialling"):
+        if self.agent.session.state in ("connected", "dialling"):
             self._invite(now, rng)
         else:
             self._tell(machine.Asked(Reachable()), now, rng)
