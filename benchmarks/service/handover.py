@@ -24,7 +24,7 @@ from benchmarks.service.session import Session, open_session
 from benchmarks.service.workload import TYPE
 from recado.client import Client, Subscription
 from recado.client.options import make_options
-from recado.client.transports.sip import SipLine
+from recado.client.transports.sip import SipTransport
 
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
 TICK_SECONDS = 0.005
@@ -157,7 +157,7 @@ class OverSip:
     def __init__(self, at: Running, heard: Heard) -> None:
         url = f"recado+sip://traveller@localhost;registrar=127.0.0.1:{at.sip_port}"
         options = make_options(url, user=None, device="bench", state=None)
-        self._line = SipLine(options.target, options.device, poll_seconds=POLL_SECONDS)
+        self._line = SipTransport(options.target, options.device, poll_seconds=POLL_SECONDS)
         self._client = Client(options, self._line)
         self._heard = heard
         self._moves = 0

@@ -15,7 +15,7 @@ from peers.ports import free_port
 from recado.client.client import Client
 from recado.client.errors import ClientError
 from recado.client.options import make_options
-from recado.client.transports.sip import SipLine
+from recado.client.transports.sip import SipTransport
 from recado.model.codec import read_event
 from recado.net import RudpEndpoint
 from recado.net.sip import open_endpoint
@@ -53,7 +53,7 @@ def client_at(server, host, device="phone", transport="udp", **more):
     """A client whose device is at an address that the test changes."""
     quick = {"first_wait": 0.05, "longest_wait": 0.2, **more}
     options = make_options(url(server, transport=transport), user=None, device=device, state=None, **quick)
-    line = SipLine(options.target, options.device, poll_seconds=0.02)
+    line = SipTransport(options.target, options.device, poll_seconds=0.02)
     line.host = host
     return Client(options, line), line
 
@@ -327,7 +327,7 @@ def test_a_device_that_speaks_though_it_counts_as_lost(tmp_path, monkeypatch, re
                 leg.link.move(("127.0.0.8", 9))  # nobody is there, so RUDP gives up
                 leg.link.post_ping()
                 await until(lambda: states(server) == {"phone": False})
-                leg.link._connection._sender.address = ("127.0.0.2", client._line._rudp.address[1])
+                leg.link._connection._sender.address = ("127.0.0.2", client._transport._rudp.address[1])
                 await publish(server, [1])
                 await ana.publish("Tick", {"n": 2})
                 assert numbers(await collect(every, 2)) == [1, 2]

@@ -1,4 +1,4 @@
-"""The client: one session of one device with the service, whatever the line is made of.
+"""The client: one session of one device with the service, whatever the transport.
 
 It connects, resumes, renews and drops repeats by itself (``recado.protocols.session.agent``); the application
 publishes, subscribes and looks at counts. Everything runs in the loop that entered ``async with``.
@@ -19,9 +19,9 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from recado.client.driver import Driver, Line
+from recado.client.driver import AgentDriver, Transport
 from recado.client.errors import ClientError, Dropped, SessionEnded, TooManyInFlight, Unreachable, refusal
-from recado.client.options import Options, make_line
+from recado.client.options import Options, make_transport
 from recado.client.subscription import Subscription
 from recado.errors import EventError
 from recado.model.codec import read_event, write_flat
@@ -166,7 +166,7 @@ class ClientSession:
     service, and ``given_up`` ones were dropped from the outbox.
     """
 
-    def __init__(self, options: Options, line: Line | None = None) -> None:
+    def __init__(self, options: Options, transport: Transport | None = None) -> None:
         self.options = options
         self.device = options.device
         self.user = options.target.user
@@ -174,7 +174,7 @@ class ClientSession:
         self.dropped = 0
         self.gaps: list[m.Gap] = []
         self.inboxes = Inboxes(f"tmp-{options.device}-")
-        self._line = line
+        self._transport = transport
         self._ids = ids()
         self._open: dict[int, None] = {}
         self._taken: list[int] = []
@@ -188,9 +188,9 @@ class ClientSession:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
-        line = self._line or make_line(self.options)
-        self._agent = Agent(self.options.agent(line.greets))
-        self._driver = Driver(self._agent, line, self, self.options.state)
+        transport = self._transport or make_transport(self.options)
+        self._agent = Agent(self.options.agent(transport.greets))
+        self._driver = AgentDriver(self._agent, transport, self, self.options.state)
         self._driver.start()
         try:
             async with asyncio.timeout(self.options.timeout or None):
@@ -405,7 +405,7 @@ class ClientSession:
         problem = self._driver.last_problem or reason
         _log.info("not connected: %s", problem)
         self._tell(self.options.on_state, "DISCONNECTED", problem)
-        if not self._started.done() and (self.options.timeout == 0 or self._driver.hopeless):
+        if not self._started.done() and (self.options.timeout == 0 or self._driver.permanent):
             self._started.set_exception(Unreachable(self._not_reached()))
 
     def _end(self, reason: str, code: int) -> None:
@@ -447,7 +447,7 @@ def _retrieved(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-# --- The client: one session of one device with the service, whatever the line is made of ----------------------------
+# --- The client: one session of one device with the service, whatever the transport ----------------------------
 
 _PAGE = 1_000
 
