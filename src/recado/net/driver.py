@@ -160,6 +160,7 @@ class Driver:
         self._timers = timers if timers is not None else Timers()
         self._set: dict[TimerKey, Callable[[], None]] = {}
         self._effects: deque[Effect] = deque()
+        self._held: list[Effect] = []
         self._failed: deque[SendFailed] = deque()
         self._busy = self._holding = self._closed = False
 
@@ -189,11 +190,13 @@ class Driver:
         self.tell(Asked(request))
 
     def hold(self) -> None:
-        """Carry out no more effects, until ``release``."""
+        """Carry out nothing more, until ``release``, but what is to be persisted: one commit may serve many steps."""
         self._holding = True
 
     def release(self) -> None:
         self._holding = False
+        self._effects.extendleft(reversed(self._held))
+        self._held.clear()
         if not self._busy:
             self._carry_out()
 
@@ -212,8 +215,11 @@ class Driver:
         self._busy = True
         try:
             while True:
-                while effects and not self._holding:
+                while effects:
                     effect = effects.popleft()
+                    if self._holding and not isinstance(effect, Persist):
+                        self._held.append(effect)
+                        continue
                     try:
                         if type(effect) is Send:
                             if not self._send(effect.receiver, effect.message):
@@ -223,7 +229,7 @@ class Driver:
                     except Exception as error:  # noqa: BLE001  # the effects that follow are owed all the same
                         what = effect.fact if isinstance(effect, Report) else effect
                         self._tell_loop(type(what).__name__, error)
-                if self._holding or not self._failed:
+                if not self._failed:
                     return
                 try:
                     self.tell(self._failed.popleft())

@@ -44,7 +44,7 @@ log = logging.getLogger("recado.overlay")
 _LINKED = "there is a link to a node of this name already"
 
 
-class Behind(Protocol):
+class LinkOwner(Protocol):
     """Who the links are for."""
 
     def link_up(self, peer: str) -> None: ...
@@ -65,8 +65,8 @@ class Identity(msgspec.Struct, frozen=True):
 class Links:
     """The links of the node ``me``, by the peer's name."""
 
-    def __init__(self, me: Identity, behind: Behind, limits: OverlayLimits, rng: Random) -> None:
-        self._me, self._behind, self._limits, self._rng = me, behind, limits, rng
+    def __init__(self, me: Identity, owner: LinkOwner, limits: OverlayLimits, rng: Random) -> None:
+        self._me, self._owner, self._limits, self._rng = me, owner, limits, rng
         self.links: dict[str, Link] = {}
         self.address: Address | None = None
         self.refused = 0
@@ -227,7 +227,7 @@ class Links:
             writer,
             decoder,
             limits=self._limits,
-            receive=self._behind.received,
+            receive=self._owner.received,
             dialled=dialled,
         )
         await self._keep(link)
@@ -282,7 +282,7 @@ class Links:
                 raise link.refuse(f"another node called {link.peer!r} is linked here; names are unique in an overlay")
         self.links[link.peer] = link
         log.info("%s: link to %s is up", self._me.name, link.peer)
-        self._behind.link_up(link.peer)
+        self._owner.link_up(link.peer)
         reason = "this node stops"
         try:
             reason = await link.run()
@@ -294,7 +294,7 @@ class Links:
             del self.links[link.peer]
             log.info("%s: link to %s is down: %s", self._me.name, link.peer, reason)
             if not self._ending:
-                self._behind.link_down(link.peer)
+                self._owner.link_down(link.peer)
 
     async def _rest(self, peer: str) -> None:
         """Wait while there is a link to this peer."""

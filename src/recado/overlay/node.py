@@ -21,7 +21,7 @@ from typing import Any
 
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.overlay.driver import Driver
+from recado.overlay.driver import NodeDriver
 from recado.overlay.hello import HEADER_BYTES
 from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits
 from recado.overlay.links import Identity, Links
@@ -68,7 +68,9 @@ class Node:
         """Begin with what was saved, listen, and dial the peers."""
         self._state = FileState(self._folder, self.name) if self._folder is not None else NoState()
         machine = self.protocol.make(self.name)
-        self.driver = Driver(machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop)
+        self.driver = NodeDriver(
+            machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop
+        )
         try:
             self.driver.start()
             self._resume()
