@@ -10,7 +10,7 @@ BENCH        ?= --quick
 EXPERIMENTS  ?= mobility semantics trees
 EXPERIMENT   ?= --quick
 FUZZ_SECONDS ?= 20
-BESIDE       := tests/pipeline tests/benchmarks tests/experiments tests/cli/test_pipeline.py tests/sim/runs/test_spark.py
+LONG         := coverage filters matching pairs service protocols overlay spark bounds fuzz
 
 PY    := $(VENV)/bin/python
 RUN   := $(VENV)/.ready-run
@@ -20,12 +20,13 @@ PEERS := $(VENV)/.ready-bench
 SETUP := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench experiments lock clean
+.PHONY: help demo test test-all check format bench experiments lock clean $(addprefix test-all-,$(LONG))
 
 help:
 	@echo "make demo         match a sample, run a service with a subscriber who moves, then Spark on its log"
-	@echo "make test         format check, lint, types, import layers, tests with branch coverage"
-	@echo "make test-all     the same with the long tests, bounds checks in kernels, and fuzzing (hours)"
+	@echo "make test         format check, lint, types, import layers, tests"
+	@echo "make test-all     the long tests, coverage, bounds checks in kernels, and fuzzing (hours); its parts:"
+	@echo "                  $(addprefix test-all-,$(LONG))"
 	@echo "make format       format the code and fix what can be fixed"
 	@echo "make bench        measure matching (SUBJECT=service for another subject, BENCH='' for a full run, 'BENCH=--json' for data)"
 	@echo "make experiments  repeat the documents' experiments (EXPERIMENT='' for full runs, EXPERIMENTS=trees for one)"
@@ -41,18 +42,42 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-# Two halves run beside each other, those on Spark in one; what that one printed is shown when both are done.
+# Two workers take tests as they finish them; those on Spark share one session, so one worker has them all.
 test: check
-	@mkdir -p build && rm -f .coverage .coverage.*
-	@COVERAGE_FILE=.coverage.beside $(PY) -m pytest $(BESIDE) --cov --cov-report= > build/tests-beside.log 2>&1 & beside=$$!; \
-	COVERAGE_FILE=.coverage.others $(PY) -m pytest $(addprefix --ignore=,$(BESIDE)) --cov --cov-report=; others=$$?; \
-	echo "the tests that ran beside these:"; wait $$beside; beside=$$?; cat build/tests-beside.log; \
-	test $$others = 0 && test $$beside = 0
-	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report --fail-under=$(COVERAGE)
+	$(PY) -m pytest -n 2 --dist loadgroup
 
-test-all: check $(FUZZ)
-	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -m "long or not long" --timeout=7200 --cov --cov-report=term --cov-fail-under=$(COVERAGE)
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath build/bounds) $(PY) -m pytest tests/matching --timeout=1800
+# The long tests, in parts of less than an hour each on two cores: `make test-all-matching` is one of them.
+LONGER = HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -n 2 --dist loadgroup --timeout=3600
+test-all: $(addprefix test-all-,$(LONG))
+
+test-all-coverage: check
+	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+
+test-all-filters: $(DEV)
+	$(LONGER) -m "long or not long" tests/model tests/filters tests/semantics
+
+test-all-matching: $(DEV)
+	$(LONGER) -m "long or not long" -k "not ten_thousand_million" tests/matching
+
+test-all-pairs: $(DEV)
+	$(LONGER) -m long -k ten_thousand_million tests/matching/test_exact.py
+
+test-all-service: $(DEV)
+	$(LONGER) -m "long or not long" tests/broker tests/server tests/store tests/crash tests/client tests/net tests/peers
+
+test-all-protocols: $(DEV)
+	$(LONGER) -m "long or not long" tests/protocols tests/sim --ignore=tests/sim/runs/test_spark.py
+
+test-all-overlay: $(DEV)
+	$(LONGER) -m "long or not long" tests/overlay
+
+test-all-spark: $(DEV)
+	$(LONGER) -m "long or not long" tests/pipeline tests/benchmarks tests/experiments tests/cli tests/sim/runs/test_spark.py
+
+test-all-bounds: $(DEV)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath build/bounds) $(PY) -m pytest -n 2 tests/matching --timeout=1800
+
+test-all-fuzz: $(FUZZ)
 	$(PY) fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 format: $(DEV)

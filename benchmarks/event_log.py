@@ -8,14 +8,13 @@ what a bare write and fsync costs there. All measurements take turns, each on a 
 import argparse
 import os
 import tempfile
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from recado.filters.syntax import parse_filter
 from recado.model.event import Event
-from recado.store.log import EventLog, GroupCommit, LogReader
+from recado.store.log import EventLog, LogReader
 
 START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 
@@ -54,27 +53,6 @@ def appends(folder, seconds, group):
         return rate(seconds, work)
 
 
-def grouped(folder, seconds, threads):
-    done = [0] * threads
-    stop = threading.Event()
-    with EventLog.open(folder) as log, GroupCommit(log) as commit:
-
-        def work(worker):
-            while not stop.is_set():
-                commit.submit([event(done[worker])]).result()
-                done[worker] += 1
-
-        workers = [threading.Thread(target=work, args=(worker,)) for worker in range(threads)]
-        began = time.perf_counter()
-        for worker in workers:
-            worker.start()
-        time.sleep(seconds)
-        stop.set()
-        for worker in workers:
-            worker.join()
-        return sum(done) / (time.perf_counter() - began)
-
-
 def reading(folder, count):
     """Events a second for reading the tail, sealing it, and reading segments, plain and with filters."""
     rates = {}
@@ -105,7 +83,6 @@ def measurements(folder, seconds, events):
         "append, one by one": appends(folder / "single", seconds, 1),
         "append, groups of 100": appends(folder / "hundreds", seconds, 100),
         "append, groups of 1,000": appends(folder / "thousands", seconds, 1_000),
-        "GroupCommit, 16 threads, one by one": grouped(folder / "grouped", seconds, 16),
     }
     return rates | reading(folder / "reading", events)
 

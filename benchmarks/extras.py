@@ -17,8 +17,7 @@ from benchmarks.timing import Stopwatch, measure
 from benchmarks.workloads import Workload, to_events
 from recado.filters import expression
 from recado.filters.records import KnownFilters, read_subscription
-from recado.matching.batch import Pairs, match_events
-from recado.matching.from_texts import MatchedTexts, match_texts
+from recado.matching.batch import MatchedTexts, Pairs, match_events, match_texts
 from recado.matching.index import Index
 from recado.matching.json_texts import from_lines
 from recado.model.codec import read_event, write_flat

@@ -101,7 +101,7 @@ def _place(out: Path, study: str) -> Path:
 
 def _code(experiment: Experiment) -> str:
     """A fingerprint of all that a study's answers depend on."""
-    return f"{code_digest(f'experiments/{experiment.name}', *experiment.rooms)} {experiment.inputs()}".strip()
+    return f"{code_digest(Path(__file__).parent / experiment.name, *experiment.rooms)} {experiment.inputs()}".strip()
 
 
 def _keep(path: Path, answers: Answers) -> None:

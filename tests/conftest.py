@@ -15,7 +15,7 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("random", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
-settings.register_profile("thorough", settings.get_profile("random"), max_examples=10_000)
+settings.register_profile("thorough", settings.get_profile("random"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Every JVM a test starts, this process's and those of others, lives for seconds: the second compiler and the parallel
@@ -31,6 +31,13 @@ PLAIN_PLANS = {
 }
 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
     PLAIN_PLANS = {}
+
+
+def pytest_collection_modifyitems(items):
+    """Everything that starts a JVM runs in one worker: there is one session for all, and two JVMs are enough."""
+    for item in items:
+        if "spark" in item.fixturenames or "pipeline" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recado import kernels
-from recado.matching import cache
+from recado.matching.kernels import cache
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The work's data set and its published rates: table 8.8 of the semantics document, events a second."""
+"""The work's data set and its published rates: section 8.8 of the semantics document, events a second."""
 
 from __future__ import annotations
 

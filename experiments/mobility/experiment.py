@@ -91,5 +91,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     tables=tables,
     figures=(Figure("losses", "E4: false disconnections, four tries a message", _draw_losses),),
-    rooms=("delivery",),
+    rooms=("broker",),
 )

@@ -11,7 +11,7 @@ import pytest
 
 from recado import kernels
 from recado.cli import match as engines
-from recado.matching import cache
+from recado.matching.kernels import cache
 
 SAMPLE = files("recado") / "data" / "sample"
 COMMAND = [sys.executable, "-c", "import sys; from recado.cli.app import main; sys.exit(main())"]

@@ -9,8 +9,8 @@ from typing import Any
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 
-from recado.matching import kernel
-from recado.matching.layout import open_blank, open_store
+from recado.matching.kernels import verify_event as kernel
+from recado.matching.kernels.layout import open_blank, open_store
 
 
 class Called:

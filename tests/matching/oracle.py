@@ -14,11 +14,11 @@ from matching.called import test_of, verify
 from recado.matching.dictionary import NAN, Dictionary
 from recado.matching.encode import encode_scalar
 from recado.matching.index import Index
-from recado.matching.instructions import ACCESS, LAST, instruction_words
-from recado.matching.layout import Blank, StoreArrays
+from recado.matching.kernels.instructions import ACCESS, LAST, instruction_words
+from recado.matching.kernels.layout import Blank, StoreArrays
+from recado.matching.kernels.unaligned import PADDING
 from recado.matching.naive import NaiveMatcher
 from recado.matching.program import Compiler, Program
-from recado.matching.unaligned import PADDING
 from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription

@@ -7,8 +7,8 @@ import pytest
 from numba import njit
 
 from matching.called import called
-from recado.matching import texts
-from recado.matching.arrays import ArrayField, Arrays, opener
+from recado.matching.kernels import texts
+from recado.matching.kernels.arrays import ArrayField, Arrays, opener
 
 
 class Pair(Arrays):
@@ -30,8 +30,8 @@ def fill(handle):
     for row in range(triple.table.shape[0]):
         for column in range(triple.table.shape[1]):
             triple.table[row, column] = triple.numbers[row] * 10 + column
-    triple.flags[-1] = 7
-    return triple.table.size + triple.numbers.shape[0]
+    triple.flags[triple.flags.shape[0] - 1] = 7  # a plain array knows no negative index
+    return triple.table.shape[0] * triple.table.shape[1] + triple.numbers.shape[0]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from recado.errors import EventError
-from recado.matching.arrow import (
+from recado.matching.encode import (
     FIRST_INSTANT,
     LAST_INSTANT,
     fields_of,

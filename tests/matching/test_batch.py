@@ -16,8 +16,8 @@ from matching.oracle import engines, events_of, ids_by_event
 from recado.errors import EventError
 from recado.matching.batch import CHUNK, match_batch, match_events
 from recado.matching.index import Index
+from recado.matching.kernels.postings import GRID, LISTS_TOP
 from recado.matching.naive import NaiveMatcher
-from recado.matching.postings import GRID, LISTS_TOP
 from recado.model.event import Event
 from recado.model.filter import TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Similar, Sql, Text
 from recado.model.subscription import Subscription
@@ -315,7 +315,7 @@ REPEATED += [And((piece, Text("x", "suffix", "ab"))) for piece in REPEATED] + [O
 @pytest.mark.parametrize("room", [1, 3, 1 << 18])
 def test_text_that_leads_to_a_list_many_times_is_found_once(monkeypatch, room):
     """Also where the room for pairs ends in the middle of a string."""
-    monkeypatch.setattr("recado.matching.layout.TEXT_PAIRS", room)
+    monkeypatch.setattr("recado.matching.kernels.layout.TEXT_PAIRS", room)
     check(REPEATED, pa.RecordBatch.from_pydict({"x": REPETITIVE, "y": REPETITIVE[::-1]}))
 
 

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from recado.matching import cache
+from recado.matching.kernels import cache
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(folder):
 
 def made():
     """A small kernel, as if in a new process, and what has been compiled for it."""
-    from recado.matching.jit import KERNELS, lean_jit
+    from recado.matching.kernels.jit import KERNELS, lean_jit
 
     @lean_jit
     def total(numbers):

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matching.called import called
-from recado.matching.cells import Lookup, is_valid, spread, text_of, validity, values_of
 from recado.matching.dictionary import ABSENT, NAN
-from recado.matching.instructions import bracket
+from recado.matching.kernels.cells import Lookup, is_valid, spread, text_of, validity, values_of
+from recado.matching.kernels.instructions import bracket
 
 maybe_integers = st.lists(st.none() | st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=30)
 

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matching.oracle import events_of
-from recado.matching.arrow import normal
-from recado.matching.cells import Lookup
 from recado.matching.dictionary import ABSENT, NAN, Dictionary
-from recado.matching.encode import Encoder, encode_scalar
-from recado.matching.instructions import bracket
-from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
+from recado.matching.encode import Encoder, encode_scalar, normal
+from recado.matching.kernels.cells import Lookup
+from recado.matching.kernels.instructions import bracket
+from recado.matching.kernels.verify_columns import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.event import expansions
 from recado.model.values import microseconds
 from strategies import FLOATS, INTEGERS, STRINGS, TIMES

@@ -15,7 +15,7 @@ import pytest
 from matching.exact.check import SMALL, check, compare, expected, long_lists, smallest
 from matching.exact.generator import compiled_filter, events, some_filter, subscriptions
 from matching.exact.ways import TYPED, WAYS, together
-from recado.matching.postings import GRID, LISTS_TOP, MATRIX
+from recado.matching.kernels.postings import GRID, LISTS_TOP, MATRIX
 from recado.model.filter import Filter
 
 SUBSCRIPTIONS, EVENTS = 6_000, 500

@@ -7,7 +7,7 @@ import sys
 
 ALL = """
 from recado.matching.exercise import exercise, not_compiled
-from recado.matching.jit import KERNELS
+from recado.matching.kernels.jit import KERNELS
 
 exercise()
 assert not not_compiled(), not_compiled()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from matching.text_cases import HOSTILE, NAMES, OTHER_NAMES, TIMES, filters, texts
 from recado.errors import EventError
-from recado.matching.from_texts import match_texts
+from recado.matching.batch import match_texts
 from recado.matching.index import Index
 from recado.matching.json_texts import Texts, from_lines, joined
 from recado.matching.naive import NaiveMatcher

@@ -16,8 +16,8 @@ from recado.filters import expression
 from recado.matching import dictionary
 from recado.matching.batch import match_batch, match_events
 from recado.matching.index import AT_A_TIME, Index
+from recado.matching.kernels.postings import LISTS_TOP, POSTINGS_TOP, TABLE_USED
 from recado.matching.naive import NaiveMatcher
-from recado.matching.postings import LISTS_TOP, POSTINGS_TOP, TABLE_USED
 from recado.model.event import Event
 from recado.model.filter import TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matching.called import Called
-from recado.matching import kernel as module
-from recado.matching.instructions import (
+from recado.matching.kernels import verify_event as module
+from recado.matching.kernels.instructions import (
     EQ,
     EXISTS,
     HIGH_STRICT,

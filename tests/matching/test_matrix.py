@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from benchmarks.workloads import Ranges, to_events
 from matching.exact.check import long_lists
 from matching.oracle import ids_by_event
-from recado.matching import matrix
 from recado.matching.batch import match_batch, match_events
 from recado.matching.index import Index
+from recado.matching.kernels import matrix
+from recado.matching.kernels.postings import GRID, LENGTH, LISTS_TOP, MATRIX, START
 from recado.matching.naive import NaiveMatcher
-from recado.matching.postings import GRID, LENGTH, LISTS_TOP, MATRIX, START
 from recado.matching.snapshot import from_bytes, to_bytes
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, Exists, Filter, Not, Or, Regex
@@ -216,7 +216,7 @@ def check_bits(index: Index) -> None:
 
 def ranges_of(index: Index, pc: int, grid: int) -> list[tuple[float, float]]:
     """The plain ranges of a conjunction on a grid, read from its words."""
-    from recado.matching.instructions import JUMPS, LAST, NEGATED, NUM, TIME, instruction_words
+    from recado.matching.kernels.instructions import JUMPS, LAST, NEGATED, NUM, TIME, instruction_words
 
     found = []
     while pc >= 0:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from recado.filters.covering import satisfiable
 from recado.filters.expression import parse
 from recado.matching.index import Index
-from recado.matching.instructions import ACCESS, ATTRIBUTE_MASK, ATTRIBUTE_SHIFT, LAST, instruction_words
+from recado.matching.kernels.instructions import ACCESS, ATTRIBUTE_MASK, ATTRIBUTE_SHIFT, LAST, instruction_words
 from recado.matching.paths import access_paths
 from recado.model.subscription import Subscription
 from strategies import conjunctions, filters

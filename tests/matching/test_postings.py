@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from matching.called import Called
-from recado.matching import postings as module
-from recado.matching.postings import CAPACITY, GRID, LENGTH, LIST_COLUMNS, LISTS_TOP, POSTINGS_TOP, START, TABLE_USED
+from recado.matching.kernels import postings as module
+from recado.matching.kernels.postings import (
+    CAPACITY,
+    GRID,
+    LENGTH,
+    LIST_COLUMNS,
+    LISTS_TOP,
+    POSTINGS_TOP,
+    START,
+    TABLE_USED,
+)
 
 postings = Called(module)
 KEYS = st.integers(1, 40) | st.sampled_from([-1, 2**62, 2**62 + 1, -(2**63), 2**63 - 1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from matching.oracle import Compiled
 from recado.filters.evaluate import evaluate
-from recado.matching.instructions import (
+from recado.matching.kernels.instructions import (
     ACCESS,
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -43,7 +43,7 @@ from recado.matching.instructions import (
     byte_words,
     like_bytes,
 )
-from recado.matching.kernel import FAILS, HOLDS, UNSURE
+from recado.matching.kernels.verify_event import FAILS, HOLDS, UNSURE
 from recado.model.event import expansions
 from recado.model.filter import (
     FALSE,

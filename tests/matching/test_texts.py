@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from matching.called import Called
 from recado.filters.patterns import like_tokens
-from recado.matching import texts as module
-from recado.matching.instructions import (
+from recado.matching.kernels import texts as module
+from recado.matching.kernels.instructions import (
     CONTAINS,
     LIKE,
     PREFIX,
@@ -24,8 +24,8 @@ from recado.matching.instructions import (
     byte_words,
     like_bytes,
 )
-from recado.matching.texts import EVENT_BOUND, FAILS, HOLDS, SEARCH_BOUND, UNSURE
-from recado.matching.unaligned import PADDING
+from recado.matching.kernels.texts import EVENT_BOUND, FAILS, HOLDS, SEARCH_BOUND, UNSURE
+from recado.matching.kernels.unaligned import PADDING
 
 texts = Called(module)
 

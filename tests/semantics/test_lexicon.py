@@ -113,7 +113,7 @@ def test_line_ends_make_no_difference(tiny):
 
 
 def reloaded(tiny):
-    load._loaded.clear()
+    load._lexicons.clear()
     return load_lexicon(tiny)
 
 

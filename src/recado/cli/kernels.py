@@ -39,7 +39,7 @@ def build(*, quiet: bool = False) -> int:
         Say nothing while it goes on.
     """
     from recado.kernels import Build, kernels_on_disk
-    from recado.matching.cache import cache_folder, can_write, is_prepared
+    from recado.matching.kernels.cache import cache_folder, can_write, is_prepared
 
     folder = cache_folder()
     if is_prepared():
@@ -75,7 +75,7 @@ def _show(count: int, seconds: float, quiet: bool) -> None:
 def show() -> int:
     """Say where the compiled kernels are, and whether all are there; exit code 1 if not."""
     from recado.kernels import kernels_on_disk
-    from recado.matching.cache import cache_folder, can_write, is_prepared
+    from recado.matching.kernels.cache import cache_folder, can_write, is_prepared
 
     state = "all are there" if is_prepared() else "some are missing" if kernels_on_disk() else "none is there"
     write_line(f"{cache_folder()}: {plural(kernels_on_disk(), 'kernel')}, {state}")

@@ -25,8 +25,8 @@ from recado.cli.verb import FAILED, OK, Source, verb
 from recado.errors import RecadoError
 from recado.filters.records import KnownFilters, read_subscription
 from recado.kernels import Build, prepare
-from recado.matching.cache import can_write, is_prepared
 from recado.matching.canary import Disagreement
+from recado.matching.kernels.cache import can_write, is_prepared
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.filter import FALSE, TRUE, Filter
@@ -243,7 +243,7 @@ class _Index:
         if self._matcher.semantic or not self._matcher.exact.is_compiled:
             yield from self.match(_all_of(block, read))
             return
-        from recado.matching.from_texts import match_texts
+        from recado.matching.batch import match_texts
 
         index = self._matcher.exact.compiled
         found = match_texts(index, block.texts(), read)

@@ -24,16 +24,16 @@ from recado.filters import expression
 from recado.filters.cost import check_filter
 from recado.filters.evaluate import evaluate
 from recado.filters.remembered import Remembered
-from recado.matching.columns import distinct, match_columns
 from recado.matching.dictionary import Dictionary
 from recado.matching.encode import Columns, Encoder
 from recado.matching.json_texts import Texts
-from recado.matching.layout import Blank, Space
+from recado.matching.kernels.columns import distinct, match_columns
+from recado.matching.kernels.layout import Blank, Space
+from recado.matching.kernels.single import CANDIDATES, match_event
 from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
 from recado.matching.rows import Row, RowEncoder
 from recado.matching.scanner import Scanned, Scanner
-from recado.matching.single import CANDIDATES, match_event
 from recado.matching.store import Store
 from recado.model.event import Event, expansions, only_view
 from recado.model.filter import Filter

@@ -1,4 +1,4 @@
-"""Many JSON texts in one array of bytes, as the kernel that reads them wants it (``recado.matching.scan``)."""
+"""Many JSON texts in one array of bytes, as the kernel that reads them wants it (``recado.matching.kernels.scan``)."""
 
 from __future__ import annotations
 

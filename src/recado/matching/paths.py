@@ -1,7 +1,7 @@
 """How the index finds a filter, told to a person: the tests by which events are led to it.
 
 This is what an index chooses that has seen no events; later it chooses by how often values occur
-(``recado.matching.access``).
+(``recado.matching.kernels.access``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from recado.matching.dictionary import Dictionary
-from recado.matching.instructions import (
+from recado.matching.kernels.instructions import (
     ACCESS,
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -84,7 +84,7 @@ def _best(words: Sequence[int]) -> list[int] | None:
 
 
 def _chance(head: int) -> float:
-    """How likely an event is led here; ``recado.matching.access.probability`` estimates the same."""
+    """How likely an event is led here; ``recado.matching.kernels.access.probability`` estimates the same."""
     op, argument = head & 63, (head >> 32) & 0xFFFFFFFF
     if head & NEGATED or op == NEVER or (op == OPAQUE and not argument):
         return 2.0

@@ -1,7 +1,7 @@
-"""Filters compiled into the programs of ``recado.matching.instructions``.
+"""Filters compiled into the programs of ``recado.matching.kernels.instructions``.
 
 A conjunction of predicates and negated predicates becomes a run of tests; any other filter a tree with jumps
-(``recado.matching.trees``). A conjunction needs one access path, and ``recado.matching.access`` picks the most
+(``recado.matching.trees``). A conjunction needs one access path, and ``recado.matching.kernels.access`` picks the most
 selective; that of a tree is picked here.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from recado.filters import cesql
 from recado.matching.dictionary import Dictionary
-from recado.matching.instructions import (
+from recado.matching.kernels.instructions import (
     ATTRIBUTE_SHIFT,
     CONTAINS,
     EQ,

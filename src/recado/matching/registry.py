@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recado.matching.jit import inner, jit
+from recado.matching.kernels.jit import inner, jit
+from recado.matching.kernels.unaligned import PADDING, put_word, word_at
 from recado.matching.store import grown
-from recado.matching.unaligned import PADDING, put_word, word_at
 
 Array = NDArray[Any]
 EMPTY = -1

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from recado.matching.dictionary import ABSENT, Codes, Dictionary
 from recado.matching.encode import encode_scalar
-from recado.matching.unaligned import PADDING
+from recado.matching.kernels.unaligned import PADDING
 from recado.model.event import ENVELOPE, Attributes, Event
 from recado.model.values import Value
 

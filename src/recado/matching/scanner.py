@@ -1,4 +1,4 @@
-"""JSON texts to the columns of a batch, as far as the kernel in ``recado.matching.scan`` reads them.
+"""JSON texts to the columns of a batch, as far as the kernel in ``recado.matching.kernels.scan`` reads them.
 
 A ``Scanner`` belongs to one dictionary. It holds the names that the kernel looks for, and the words (strings and
 booleans of attributes that filters know) that it has seen, with their codes. These are forgotten when they become many,
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.matching import scan
 from recado.matching.dictionary import ABSENT, Dictionary, key_of
 from recado.matching.encode import encode_scalar
-from recado.matching.instructions import bracket
 from recado.matching.json_texts import LONGEST_NAME, Texts
-from recado.matching.layout import Batch
-from recado.matching.unaligned import PADDING
-from recado.matching.verify import CODE, INSTANT, NUMBER, ROW_COLUMNS
+from recado.matching.kernels import scan
+from recado.matching.kernels.instructions import bracket
+from recado.matching.kernels.layout import Batch
+from recado.matching.kernels.unaligned import PADDING
+from recado.matching.kernels.verify_columns import CODE, INSTANT, NUMBER, ROW_COLUMNS
 from recado.model.event import ENVELOPE
 from recado.model.flat import RESERVED
 from recado.model.limits import Limits

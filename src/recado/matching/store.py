@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.matching import access, matrix, upkeep
 from recado.matching.dictionary import Dictionary
-from recado.matching.instructions import ACCESS, EQ, IN, JUMPS, LAST, NE, instruction_words
-from recado.matching.layout import StoreArrays
-from recado.matching.postings import (
+from recado.matching.kernels import access, matrix, upkeep
+from recado.matching.kernels.instructions import ACCESS, EQ, IN, JUMPS, LAST, NE, instruction_words
+from recado.matching.kernels.layout import StoreArrays
+from recado.matching.kernels.postings import (
     CAPACITY,
     CELL,
     GRID,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recado.matching.instructions import (
+from recado.matching.kernels.instructions import (
     EQ,
     EXISTS,
     IN,

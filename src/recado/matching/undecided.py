@@ -167,7 +167,7 @@ def is_narrow(event: Event) -> bool:
 
 def sift_events(index: Index, events: Sequence[Event], numbers: Sequence[int]) -> Sifted:
     """Match many events at once; ``numbers`` are those by which what is undecided names them."""
-    from recado.matching.arrow import flat_list  # noqa: PLC0415  # as below: a service begins without it
+    from recado.matching.encode import flat_list  # noqa: PLC0415  # as below: a service begins without it
 
     with index.lock:
         views, owners = flat_list(list(expansions(event, index.dictionary.names)) for event in events)
@@ -208,7 +208,7 @@ def sift_columns(
     steps: Callable[[int], Evaluation],
 ) -> Sifted:
     """The same for columns of views; ``owners`` says which of the events each view belongs to."""
-    from recado.matching.columns import UNCERTAIN  # noqa: PLC0415
+    from recado.matching.kernels.columns import UNCERTAIN  # noqa: PLC0415
 
     size = len(numbers)
     with index.lock:
@@ -253,7 +253,7 @@ def _ids_of(index: Index, entries: Array) -> list[list[str]]:
 
 def _grouped(index: Index, events: Array, entries: Array, size: int) -> list[list[str]]:
     """The ids of pairs of an event and an entry, by event."""
-    from recado.matching.columns import sort_by_event  # noqa: PLC0415
+    from recado.matching.kernels.columns import sort_by_event  # noqa: PLC0415
 
     registry = index.registry
     offsets, slots = sort_by_event(events, entries, registry.members, registry.blocks, size)

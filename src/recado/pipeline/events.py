@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from recado.errors import EventError
-from recado.matching.batch import Pairs, match_batch, match_events
-from recado.matching.from_texts import match_texts, to_bytes
+from recado.matching.batch import Pairs, match_batch, match_events, match_texts, to_bytes
 from recado.matching.index import Index
 from recado.matching.json_texts import joined
 from recado.model.codec import parse_json, read_event

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from recado.errors import EventError, RecadoError
 from recado.filters import expression
-from recado.matching.arrow import fields_of, normal
 from recado.matching.batch import Pairs
+from recado.matching.encode import fields_of, normal
 from recado.model.codec import write_flat
 from recado.model.event import ENVELOPE, Event
 from recado.model.subscription import Subscription

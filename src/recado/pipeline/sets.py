@@ -24,6 +24,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from recado import files
 from recado.broker.constraints import read_constraints
 from recado.errors import RecadoError
 from recado.filters.cost import check_filter
@@ -194,9 +195,10 @@ class SubscriptionSet:
                 parent=parent,
                 semantic=len(details) - details["semantic"].null_count,
             )
-            _write_file(draft / ABOUT, msgspec.json.encode(version))
+            files.write(draft / ABOUT, msgspec.json.encode(version))
+            files.sync_folder(draft)
             draft.rename(self.path(number))
-            _sync_folder(self.folder)
+            files.sync_folder(self.folder)
         except FileExistsError:
             raise PipelineError(f"version {number} of {self.folder} was published meanwhile; try again") from None
         except OSError as error:
@@ -276,21 +278,6 @@ def _by_slot(index: Index, details: dict[str, Detail], before: LoadedSet | None)
         rows[index.registry.slot(id)] = detail
     columns = [[None if row is None else row[i] for row in rows] for i in range(len(DETAIL_SCHEMA))]
     return pa.table([pa.array(c, t) for c, t in zip(columns, DETAIL_SCHEMA.types, strict=True)], DETAIL_SCHEMA)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- Subscriptions out of DataFrames: one row each, the columns named as the members of a subscription record --------

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from recado import files
 from recado.pipeline.canary import Verification
 from recado.pipeline.constraints import constrain
 from recado.pipeline.errors import PipelineError
@@ -69,21 +70,13 @@ class BatchFolder:
         except OSError as error:
             raise PipelineError(f"{self.folder} cannot be written: {error.strerror}") from None
         rows.write.parquet(str(staged))
-        files = sorted(staged.glob("*.parquet"))
-        for path in [*files, staged]:
-            _sync(path)
-        count = sum(int(pq.read_metadata(path).num_rows) for path in files)
+        parts = sorted(staged.glob("*.parquet"))
+        for path in [*parts, staged]:
+            files.sync_path(path)
+        count = sum(int(pq.read_metadata(path).num_rows) for path in parts)
         staged.rename(self.path(batch))
-        _sync(self.folder)
+        files.sync_folder(self.folder)
         return count
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- Matching events as they arrive: one streaming query from events to notifications in Parquet ---------------------

@@ -26,6 +26,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext
 
+from recado import files
 from recado.pipeline.canary import Watch
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import INSTANT, Array, Form, Matched, match_rows, text_of_row
@@ -91,13 +92,11 @@ def record_choice(folder: Path, batch: int, version: int) -> Choice:
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{batch:09d}.{os.getpid()}"
-        with draft.open("wb") as file:
-            file.write(msgspec.json.encode(Choice(batch, version, datetime.now(UTC))))
-            file.flush()
-            os.fsync(file.fileno())
+        files.write(draft, msgspec.json.encode(Choice(batch, version, datetime.now(UTC))))
         with suppress(FileExistsError):
             os.link(draft, target)  # unlike a rename, this never replaces what another task wrote
         draft.unlink()
+        files.sync_folder(folder)
     return msgspec.json.decode(target.read_bytes(), type=Choice)
 
 

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from recado.filters.deciding import deciding
 from recado.filters.evaluate import evaluate
-from recado.matching.columns import UNCERTAIN, sort_by_event
 from recado.matching.dictionary import ABSENT, NAN, key_of
 from recado.matching.encode import Columns
 from recado.matching.index import Index
-from recado.matching.instructions import bracket
+from recado.matching.kernels.columns import UNCERTAIN, sort_by_event
+from recado.matching.kernels.instructions import bracket
+from recado.matching.kernels.verify_columns import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.matching.rows import Row
 from recado.matching.undecided import Evaluation, Sifted, Sifting, sift_columns, sift_views
-from recado.matching.verify import FOLDED_TEXT, INSTANT, NUMBER, TEXT
 from recado.model.subscription import Subscription
 from recado.model.values import Kind, Value, microseconds
 from recado.semantics.matcher_shapes import Plan, Shown, Similar

@@ -21,7 +21,7 @@ from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
 from recado.kernels import Build, prepare
-from recado.matching.cache import can_write, is_prepared
+from recado.matching.kernels.cache import can_write, is_prepared
 from recado.server.matching import Matcher
 from recado.server.permissions import Busy
 

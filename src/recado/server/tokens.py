@@ -9,13 +9,13 @@ let someone in, or out.
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
+from recado import files
 from recado.errors import RecadoError
 from recado.protocols.sip.digest import secret_of
 from recado.server.permissions import EVERYTHING, Principal, check_user
@@ -152,11 +152,4 @@ def revoke_token(path: Path, name: str) -> None:
 
 def write_tokens(path: Path, lines: list[TokenLine]) -> None:
     """Replace the file as a whole, private from the beginning."""
-    draft = path.with_name(path.name + ".draft")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    files.replace(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), 0o600)

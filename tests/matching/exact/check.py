@@ -12,7 +12,8 @@ from matching.exact.shrink import Shrinker, as_test
 from matching.exact.vectors import Truths, Vectors
 from matching.exact.ways import TYPED, WAYS, Way
 from recado.filters import expression
-from recado.matching import matrix, store
+from recado.matching import store
+from recado.matching.kernels import matrix
 from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.model.subscription import Subscription

@@ -395,7 +395,7 @@ simple("what the kernel cannot decide fails", "filters.evaluate:evaluate", lambd
 
 @fault("an attribute of the event before is still there")
 def _(planter: Planter) -> None:
-    from recado.matching.layout import open_blank
+    from recado.matching.kernels.layout import open_blank
 
     def match_event(real, store, blank, event, size, room, *rest):
         counts = real(store, blank, event, size, room, *rest)
@@ -494,7 +494,7 @@ def _(planter: Planter) -> None:
 @fault("results that find no room are lost")
 def _(planter: Planter) -> None:
     def match_columns(real, store, batch, space, *rest):
-        from recado.matching.layout import open_space
+        from recado.matching.kernels.layout import open_space
 
         return min(real(store, batch, space, *rest), len(open_space(space).found))
 
@@ -669,7 +669,7 @@ def tiny() -> Iterator[None]:
         for name, size in sizes.items():
             if hasattr(module, name):
                 planter.put(module, name, size)
-    from recado.matching import layout
+    from recado.matching.kernels import layout
 
     def init(real, self):
         real(self)

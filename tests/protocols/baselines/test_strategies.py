@@ -57,8 +57,8 @@ def test_filters_with_too_many_alternatives_are_compared_by_their_parts():
 
 
 def test_old_floods_and_groups_are_forgotten(monkeypatch):
-    monkeypatch.setattr(flooding, "REMEMBERED", 3)
-    monkeypatch.setattr(virtual_groups, "REMEMBERED", 3)
+    monkeypatch.setattr(flooding, "FLOODS_REMEMBERED", 3)
+    monkeypatch.setattr(virtual_groups, "EVENTS_REMEMBERED", 3)
     line = parse_edges("A-B B-C")
     for name in ("flooding", "virtual-groups"):
         system = System(line, make_baseline(name, line))

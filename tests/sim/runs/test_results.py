@@ -102,7 +102,9 @@ def test_a_run_is_known_by_what_decides_its_figures():
 
 def test_the_fingerprint_of_the_code_covers_more_rooms_if_asked():
     assert code_digest() == code_digest()
-    assert code_digest() != code_digest("experiments")
+    assert code_digest() != code_digest("cli")
+    with pytest.raises(ValueError, match="has no code"):
+        code_digest("nowhere")
 
 
 def test_processes_give_what_one_process_gives():

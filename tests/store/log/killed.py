@@ -13,26 +13,32 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from recado.model.event import Event
-from recado.store.log import EventLog, GroupCommit, LogSettings
+from recado.store.log import EventLog, LogSettings
 
 SETTINGS = LogSettings(segment_rows=60, group_rows=20)
 
 
 def write(folder: str, name: str, acknowledge: int, seed: int) -> None:
-    """Append for ever: every other round by one thread, every other by four that share commits; a thread seals."""
+    """Append for ever: every other round by one thread, every other by four in turn; a thread seals."""
     rng = random.Random(seed)
     with EventLog.open(folder, SETTINGS) as log:
         threading.Thread(target=keep_sealing, args=(log,), daemon=True).start()
         if seed % 2:
             append(log.append, name, acknowledge, rng)
-        commit = GroupCommit(log)
+        turn = threading.Lock()
         for number in range(4):
-            arguments = (lambda events: commit.submit(events).result(), f"{name}.{number}", acknowledge, rng)
+            arguments = (partial(append_in_turn, turn, log), f"{name}.{number}", acknowledge, rng)
             threading.Thread(target=append, args=arguments, daemon=True).start()
         time.sleep(60)
+
+
+def append_in_turn(turn: threading.Lock, log: EventLog, events: list[Event]) -> range:
+    with turn:
+        return log.append(events)
 
 
 def append(store, name: str, acknowledge: int, rng: random.Random) -> None:

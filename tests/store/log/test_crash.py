@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recado.store import files
+from recado import files
 from recado.store.log import EventLog, LogError, LogReader
 from recado.store.log.tail import Tail
 from store.log.logs import SMALL, Ticking, contents, events, filled, image

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from recado.store.log import EventLog, GroupCommit, LogError, LogSettings
+from recado.store.log import EventLog, LogError
 from store.log.logs import SMALL, Ticking, contents, event, events, filled
 
 
@@ -67,12 +67,3 @@ def test_a_segment_without_room_leaves_the_rows_in_the_tail(tmp_path):
         assert contents(log.path) == dict(enumerate(events(0, 60)))
         assert [(s.first, s.end) for s in log.seal(force=True)] == [(0, 40), (40, 60)]
     assert contents(tmp_path / "log") == dict(enumerate(events(0, 60)))
-
-
-def test_every_caller_of_a_group_commit_hears_of_the_failure(tmp_path):
-    with EventLog.open(tmp_path / "log", LogSettings()) as log, GroupCommit(log, delay_seconds=0.2) as commit:
-        with no_file_larger_than(50_000):
-            futures = [commit.submit([large(n) for n in range(20)]) for _ in range(3)]
-            assert all("cannot be written" in str(future.exception()) for future in futures)
-        assert commit.submit(events(0, 2)).result() == range(2)
-    assert contents(tmp_path / "log") == dict(enumerate(events(0, 2)))

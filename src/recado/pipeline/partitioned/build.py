@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from recado import files
 from recado.errors import RecadoError
 from recado.filters import expression
 from recado.matching.index import Index
@@ -140,12 +141,11 @@ def finish(draft: Path, folder: Path, router: Index, manifest: Manifest) -> Part
     for left in draft.glob("partition-*.*"):  # by attempts of tasks that were ended
         shutil.rmtree(left, ignore_errors=True)
     router.save(draft / ROUTER)
-    with (draft / MANIFEST).open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(manifest)))
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        files.write(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+        files.sync_folder(draft)
         draft.rename(folder)
+        files.sync_folder(folder.parent)
     except OSError as error:
         raise PipelineError(f"{folder} cannot be written: {error.strerror}") from None
     return PartitionedSet(folder)

@@ -17,7 +17,7 @@ from recado.protocols.trees.messages import N, Stamp
 from recado.protocols.trees.state import Held, Out, State, TreeError
 from recado.protocols.trees.table import Nodes, Row, judged, speaks_of
 
-# --- Causal order, the future work of sections 4.1.3 and 7.2.2 of the tree document. Off unless ``causal`` is set
+# --- Causal order, which the tree document leaves for the future (section 7.2). Off unless ``causal`` is set --------
 #
 # Every event of a publisher has a number among its events of that type. A notification carries the latest numbers that
 # its publisher knew of, from what it published, delivered, or was told with that: what the event may depend on. A

@@ -1,7 +1,7 @@
 """Shared trees: a subscription uses the tree of another one whose filter covers its own (option ``share``).
 
 The tree document gives every subscription a tree of its own, also to equal ones (T4), and names covering as future work
-(7.2.2). Here there are two ways to do with less.
+(7.2). Here there are two ways to do with less.
 
 *At one node.* A subscription whose filter is covered by one of the same node needs neither questions nor rows: what it
 wants arrives anyway. When the one that carries it is cancelled, it finds another or builds its own tree.

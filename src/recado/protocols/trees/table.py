@@ -1,4 +1,4 @@
-"""Routing rows and the tables that hold them (sections 1.6 and 4.3 of the tree document).
+"""Routing rows and the tables that hold them (section 1.6 of the tree document).
 
 A row says of one subscription where it comes from (``next``, toward the subscriber) and where its publishers are
 (``origin``); the node's own id stands for itself in both. There is one table for each event type. A subscription

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recado.errors import RecadoError
-from recado.matching.jit import jit
+from recado.matching.kernels.jit import jit
 from recado.semantics.embedding.files import Tensors
 
 # --- The product of a few rows with a matrix of weights, in compiled code of our own ---------------------------------

@@ -137,17 +137,22 @@ def about() -> About:
 
 
 @cache
-def code_digest(*more: str) -> str:
-    """A short fingerprint of the source that decides what runs give; ``more`` names further rooms."""
+def code_digest(*more: str | Path) -> str:
+    """A short fingerprint of the source that decides what runs give.
+
+    ``more`` names further rooms, or folders beside the package; one without Python files is a ValueError.
+    """
     package = Path(__file__).parents[2]
     digest = blake2b(digest_size=6)
-    for path in _sources(package, (*_ROOMS, *more)):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for room in (*_ROOMS, *more):
+        folder = package / room
+        sources = sorted(folder.rglob("*.py"))
+        if not sources:
+            raise ValueError(f"{folder} has no code")
+        for path in sources:
+            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _sources(package: Path, rooms: Iterable[str]) -> Iterable[Path]:
-    return sorted(path for room in rooms for path in (package / room).rglob("*.py"))
 
 
 def _commit() -> str:

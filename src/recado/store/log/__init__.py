@@ -1,10 +1,9 @@
 """The durable event log: a hot tail in SQLite, sealed into Parquet segments under a manifest.
 
-``EventLog`` writes, ``GroupCommit`` joins concurrent appends, ``LogReader`` reads from any process, and ``repair``
-helps when files were damaged. docs/event-log.md has the format and what is promised.
+``EventLog`` writes, ``LogReader`` reads from any process, and ``repair`` helps when files were damaged.
+docs/event-log.md has the format and what is promised.
 """
 
-from recado.store.log.group import GroupCommit
 from recado.store.log.reader import LogReader
 from recado.store.log.repair import Repaired, repair
 from recado.store.log.rows import LOG_SCHEMA
@@ -17,7 +16,6 @@ __all__ = [
     "Damage",
     "EventLog",
     "Extent",
-    "GroupCommit",
     "LogError",
     "LogReader",
     "LogSettings",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from recado.store import files
+from recado import files
 from recado.store.log.settings import LogError, Segment
 
 FORMAT = 1

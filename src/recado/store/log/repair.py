@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from recado.store import files
+from recado import files
 from recado.store.log import manifest as manifests
 from recado.store.log.manifest import FORMAT, PREVIOUS, SEGMENTS, TAIL, TAIL_SHM, TAIL_WAL, Lost, Manifest, SegmentEntry
 from recado.store.log.reader import tail_pieces

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from recado import files
 from recado.filters.covering import overlaps
 from recado.filters.evaluate import evaluate, matches, names_of, walk
 from recado.model.codec import read_event
@@ -26,7 +27,6 @@ from recado.model.event import ENVELOPE
 from recado.model.filter import And, Between, Compare, Exists, Filter, Not, Or, Sql
 from recado.model.flat import SCALARS
 from recado.model.limits import Limits
-from recado.store import files
 from recado.store.log.manifest import FORMAT, SEGMENTS, SegmentEntry
 from recado.store.log.rows import LOG_SCHEMA, content_digest, instant_of
 from recado.store.log.settings import LogSettings, Segment

@@ -7,13 +7,13 @@ the numbering goes on although the tail is empty. Nothing that comes out of the 
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from recado import files
 from recado.store.log.rows import Row, is_intact, state_checksum
 from recado.store.log.settings import BusyError, LogError
 from recado.store.sqlite import Connection, run_many
@@ -228,8 +228,7 @@ class Tail:
                 copy.close()
         except sqlite3.Error as error:
             raise self._failed("cannot be copied", error) from error
-        with target.open("rb") as file:
-            os.fsync(file.fileno())
+        files.sync_path(target)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

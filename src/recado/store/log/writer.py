@@ -29,9 +29,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recado import files
 from recado.model.event import Event
 from recado.model.values import microseconds
-from recado.store import files
 from recado.store.log import manifest as manifests
 from recado.store.log.manifest import FORMAT, LOCK, MANIFEST, SEGMENTS, TAIL, TAIL_WAL, Manifest, SegmentEntry
 from recado.store.log.reader import tail_pieces

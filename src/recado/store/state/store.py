@@ -11,7 +11,6 @@ is copied (``salvage``). The methods may be called from any thread, one at a tim
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from recado.store import files
+from recado import files
 from recado.store.log.settings import LogError
 from recado.store.sqlite import Connection, check_wal, run_many
 from recado.store.state.rows import (
@@ -102,11 +101,7 @@ def copy_state(path: Path, target: Path) -> None:
     finally:
         copy.close()
         source.close()
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files.sync_path(target)
     files.sync_folder(target.parent)
 
 

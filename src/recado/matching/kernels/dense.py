@@ -9,8 +9,9 @@ instruction to instruction until it is accepted or rejected.
 
 from __future__ import annotations
 
-from recado.matching.jit import inlined, lean
-from recado.matching.kernel import (
+from recado.matching.kernels.jit import inlined, lean
+from recado.matching.kernels.verify_columns import CODE, NUMBER
+from recado.matching.kernels.verify_event import (
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
     EQ,
@@ -25,7 +26,6 @@ from recado.matching.kernel import (
     TIME,
     instruction_words,
 )
-from recado.matching.verify import CODE, NUMBER
 
 FEW = 12  # below so many events, side by side does not pay
 BLOCK = 1024  # events that are verified together

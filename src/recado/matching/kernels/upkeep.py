@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.access import PRESENCE, begin, cells_of, level_of, range_on
-from recado.matching.instructions import (
+from recado.matching.kernels.access import PRESENCE, begin, cells_of, level_of, range_on
+from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.instructions import (
     ACCESS,
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -17,17 +18,17 @@ from recado.matching.instructions import (
     NUM,
     TIME,
 )
-from recado.matching.jit import lean, lean_jit
-from recado.matching.kernel import instruction_words
-from recado.matching.layout import open_store
-from recado.matching.postings import GRID, LENGTH, LISTS_TOP, START, rank_of
+from recado.matching.kernels.jit import lean, lean_jit
+from recado.matching.kernels.layout import open_store
+from recado.matching.kernels.postings import GRID, LENGTH, LISTS_TOP, START, rank_of
+from recado.matching.kernels.verify_event import instruction_words
 
 
 @lean_jit
 def vote(store_handle, entries, least, votes):
     """Give each long list the grid that most of its entries' narrowest ranges are on (a majority vote)."""
     store = open_store(store_handle)
-    words, lists = store.words, store.lists
+    words, lists, votes = store.words, store.lists, plain(votes)
     for entry in range(entries):
         pc = store.starts[entry]
         if pc < 0 or words[pc] & JUMPS or not words[pc] & ACCESS:
@@ -53,7 +54,7 @@ def count_visited(store_handle, entries, visited):
     ``visited`` holds the lengths of the lists; what would hang in cells that an event does not come to is taken away.
     """
     store = open_store(store_handle)
-    words, lists = store.words, store.lists
+    words, lists, visited = store.words, store.lists, plain(visited)
     for entry in range(entries):
         pc = store.starts[entry]
         if pc < 0 or words[pc] & JUMPS or not words[pc] & ACCESS:
@@ -102,7 +103,7 @@ def _narrowest(store, pc):
 def count_bounds(store_handle, entries, counts):
     """How many finite bounds there are for each grid, at most."""
     store = open_store(store_handle)
-    words = store.words
+    words, counts = store.words, plain(counts)
     for entry in range(entries):
         pc = store.starts[entry]
         if pc < 0:
@@ -121,7 +122,8 @@ def count_bounds(store_handle, entries, counts):
 def sample_bounds(store_handle, entries, steps, seen, filled, offsets, sample):
     """Every ``steps``-th bound of each grid into its part of ``sample``."""
     store = open_store(store_handle)
-    words, floats = store.words, store.floats
+    words, floats, steps, seen = store.words, store.floats, plain(steps), plain(seen)
+    filled, offsets, sample = plain(filled), plain(offsets), plain(sample)
     for entry in range(entries):
         pc = store.starts[entry]
         if pc < 0:
@@ -152,6 +154,7 @@ def pack(store_handle, entries, moved, packed):
     """
     store = open_store(store_handle)
     words, starts, lists, postings = store.words, store.starts, store.lists, store.postings
+    moved, packed = plain(moved), plain(packed)
     lists_top = store.state[LISTS_TOP]
     top = 0
     for number in range(lists_top):

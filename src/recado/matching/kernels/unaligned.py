@@ -14,7 +14,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from recado.matching.jit import PLAIN
+from recado.matching.kernels.arrays import data_of
+from recado.matching.kernels.jit import PLAIN
 
 PADDING = 8
 
@@ -53,5 +54,5 @@ if PLAIN:
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    array = context.make_array(signature.args[0])(context, builder, arguments[0])
-    return builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(64).as_pointer())
+    data = data_of(context, builder, signature.args[0], arguments[0])
+    return builder.bitcast(builder.gep(data, [arguments[1]], inbounds=True), ir.IntType(64).as_pointer())

@@ -1,16 +1,16 @@
 """Verification of one program against one event, in machine code.
 
-The event lies in dense arrays by attribute, the fields of ``blank``: ``codes`` (see ``dictionary``), ``numbers`` (down
-and up of a number, down and up of an instant; NaN where there is none) and ``texts`` (start and length in ``data`` of
-the string and of its casefolded form; start -1 where there is none). ``recado.matching.instructions`` explains the
-words.
+The event lies in dense arrays by attribute, the fields of ``blank``: ``codes`` (see ``dictionary``), ``numbers``
+(down and up of a number, down and up of an instant; NaN where there is none) and ``texts`` (start and length in
+``data`` of the string and of its casefolded form; start -1 where there is none).
+``recado.matching.kernels.instructions`` explains the words.
 """
 
 from __future__ import annotations
 
-from recado.matching import instructions as _p
-from recado.matching.jit import inlined, lean, source_of
-from recado.matching.texts import EVENT_BOUND, FAILS, HOLDS, UNSURE, text_test
+from recado.matching.kernels import instructions as _p
+from recado.matching.kernels.jit import inlined, lean, source_of
+from recado.matching.kernels.texts import EVENT_BOUND, FAILS, HOLDS, UNSURE, text_test
 
 EQ, NE, IN, EXISTS, NUM, TIME = _p.EQ, _p.NE, _p.IN, _p.EXISTS, _p.NUM, _p.TIME
 PREFIX, SUFFIX, LIKE, FOLDED, STR_GE, STR_LT = _p.PREFIX, _p.SUFFIX, _p.LIKE, _p.FOLDED, _p.STR_GE, _p.STR_LT

@@ -12,8 +12,24 @@ import math
 
 import numpy as np
 
-from recado.matching.jit import lean, lean_jit
-from recado.matching.kernel import (
+from recado.matching.kernels.jit import lean, lean_jit
+from recado.matching.kernels.layout import open_store
+from recado.matching.kernels.matrix import clear_last, move_bits
+from recado.matching.kernels.postings import (
+    GRID,
+    LEVELS,
+    LISTS_TOP,
+    TABLE_USED,
+    cell_key,
+    fragment_key,
+    new_list,
+    push,
+    rank_of,
+    table_find,
+    table_put,
+    take_out,
+)
+from recado.matching.kernels.verify_event import (
     ACCESS,
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
@@ -34,22 +50,6 @@ from recado.matching.kernel import (
     SUFFIX,
     TIME,
     instruction_words,
-)
-from recado.matching.layout import open_store
-from recado.matching.matrix import clear_last, move_bits
-from recado.matching.postings import (
-    GRID,
-    LEVELS,
-    LISTS_TOP,
-    TABLE_USED,
-    cell_key,
-    fragment_key,
-    new_list,
-    push,
-    rank_of,
-    table_find,
-    table_put,
-    take_out,
 )
 
 PRESENCE, CONSTANTS, PRESENT, LENGTHS = 0, 1, 2, 3

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
 from recado.matching.dictionary import ABSENT
-from recado.matching.instructions import JUMPS
-from recado.matching.jit import lean, lean_jit
-from recado.matching.kernel import verify, verify_called
-from recado.matching.layout import open_blank, open_store
-from recado.matching.matrix import FAILED, PLACES, pass_ranges, places_known, prune_event
-from recado.matching.postings import (
+from recado.matching.kernels.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
+from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.instructions import JUMPS
+from recado.matching.kernels.jit import lean, lean_jit
+from recado.matching.kernels.layout import open_blank, open_store
+from recado.matching.kernels.matrix import FAILED, PLACES, pass_ranges, places_known, prune_event
+from recado.matching.kernels.postings import (
     GRID,
     LENGTH,
     LEVELS,
@@ -22,7 +22,8 @@ from recado.matching.postings import (
     rank_of,
     table_find,
 )
-from recado.matching.texts import FAILS, HOLDS
+from recado.matching.kernels.texts import FAILS, HOLDS
+from recado.matching.kernels.verify_event import verify, verify_called
 
 FOUND, UNCERTAIN, CANDIDATES = 0, 1, 2
 
@@ -134,6 +135,7 @@ def match_event(store_handle, blank_handle, event, size, room, event_texts, data
     many were found, and in the upper 32 bits how many are uncertain; the candidates of all events add up.
     """
     store, blank = open_store(store_handle), open_blank(blank_handle)
+    event, event_texts, data = plain(event), plain(event_texts), plain(data)
     codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
     counts[FOUND] = counts[UNCERTAIN] = 0
     bounds = 2 * room

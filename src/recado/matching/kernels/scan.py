@@ -20,19 +20,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.arrays import ArrayField, Arrays, opener
-from recado.matching.jit import inlined, lean, lean_jit
-from recado.matching.texts import (
-    ALL,
-    HIGHEST_BITS,
-    LOWEST_BITS,
-    ONE,
-    ZERO,
-    bytes_below,
-    first_bytes,
-)
-from recado.matching.unaligned import put_word, word_at
-from recado.matching.verify import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
+from recado.matching.kernels.arrays import ArrayField, Arrays, opener, plain
+from recado.matching.kernels.jit import inlined, lean, lean_jit
+from recado.matching.kernels.texts import ALL, HIGHEST_BITS, LOWEST_BITS, ONE, ZERO, bytes_below, first_bytes
+from recado.matching.kernels.unaligned import put_word, word_at
+from recado.matching.kernels.verify_columns import CODE, FOLDED_TEXT, INSTANT, NUMBER, TEXT
 
 STRING_KIND, NUMBER_KIND, BOOL_KIND, TIME_KIND = 0, 1, 2, 3
 ABSENT, NEW = -1, -3
@@ -620,6 +612,7 @@ def scan_texts(data, starts, ends, memory_handle, cells_handle):
     It stops where there is no room for one more, unless that would be the first: which then is left.
     """
     memory, cells = open_memory(memory_handle), open_cells(cells_handle)
+    data, starts, ends = plain(data), plain(starts), plain(ends)
     state, rows = memory.state, cells.rows
     events, many, text = 0, 0, 0
     while text < starts.shape[0]:

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.matching.instructions import (
+from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.instructions import (
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
     HIGH_STRICT,
@@ -41,11 +42,11 @@ from recado.matching.instructions import (
     NUM,
     TIME,
 )
-from recado.matching.jit import inlined, lean, lean_jit
-from recado.matching.kernel import instruction_words
-from recado.matching.layout import StoreArrays, open_store
-from recado.matching.postings import LENGTH, MATRIX, START
-from recado.matching.verify import NUMBER
+from recado.matching.kernels.jit import inlined, lean, lean_jit
+from recado.matching.kernels.layout import StoreArrays, open_store
+from recado.matching.kernels.postings import LENGTH, MATRIX, START
+from recado.matching.kernels.verify_columns import NUMBER
+from recado.matching.kernels.verify_event import instruction_words
 
 WORK, FIRST = 0, 8  # a word that tells the work space that matching needs; where the first matrix begins
 COLUMNS, ROW_WORDS, FOR_BATCHES, HEAD_WORDS = 0, 1, 2, 4
@@ -288,6 +289,7 @@ def collect_ranges(store_handle, number, owners, grids, lows, highs):
     """The ranges of a list: the place of each, its grid, its bounds. Returns how many, also if there is no room."""
     store = open_store(store_handle)
     words, start = store.words, store.lists[number, START]
+    owners, grids, lows, highs = plain(owners), plain(grids), plain(lows), plain(highs)
     count = 0
     for place in range(store.lists[number, LENGTH]):
         pc = store.postings[start + place, 0]

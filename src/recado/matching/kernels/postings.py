@@ -9,15 +9,16 @@ one for each cell that the range touches. Cells come in levels: at level n a cel
 to the level where it touches one or two cells. An event looks at one cell of each level in use.
 
 Rows of ``lists``: start, length, capacity, grid (-1: none), levels in use (bit mask), matrix (0: none;
-``recado.matching.matrix``). Postings are allocated in blocks of a power of two; ``heads`` keeps a chain of free blocks
-for each size. ``state`` holds the counters.
+``recado.matching.kernels.matrix``). Postings are allocated in blocks of a power of two; ``heads`` keeps a chain of
+free blocks for each size. ``state`` holds the counters.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.jit import inlined, lean, lean_jit
+from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.jit import inlined, lean, lean_jit
 
 START, LENGTH, CAPACITY, GRID, LEVELS, MATRIX = 0, 1, 2, 3, 4, 5
 LIST_COLUMNS = 6
@@ -89,6 +90,7 @@ def table_drop(table, state, key):
 
 @lean_jit
 def table_copy(source, target, state):
+    source, target, state = plain(source), plain(target), plain(state)
     state[TABLE_USED] = 0
     for i in range(source.shape[0]):
         if source[i, 0] != EMPTY:
@@ -174,6 +176,7 @@ def take_out(lists, postings, number, entry):
 @lean_jit
 def drop_list(lists, postings, heads, state, number):
     """Give back an empty list."""
+    lists, postings, heads, state = plain(lists), plain(postings), plain(heads), plain(state)
     if lists[number, CAPACITY]:
         release_block(postings, heads, lists[number, START], lists[number, CAPACITY])
     lists[number, START] = state[FREE_LIST]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recado.matching.dictionary import ABSENT, NAN
-from recado.matching.jit import inlined, jit
+from recado.matching.kernels.jit import inlined, jit
 
 Array = NDArray[Any]
 WIDEST_TABLE = 1 << 22

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching import instructions as _p
-from recado.matching.jit import inlined, lean
-from recado.matching.unaligned import word_at
+from recado.matching.kernels import instructions as _p
+from recado.matching.kernels.jit import inlined, lean
+from recado.matching.kernels.unaligned import word_at
 
 FAILS, HOLDS, UNSURE = 0, 1, 2
 SEARCH_BOUND, EVENT_BOUND = 1 << 18, 1 << 13

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from recado.matching.arrays import ArrayField, Arrays, opener
-from recado.matching.dense import BLOCK, TREE_WORDS
 from recado.matching.dictionary import ABSENT
-from recado.matching.postings import LEVELS_AT_MOST
+from recado.matching.kernels.arrays import ArrayField, Arrays, opener
+from recado.matching.kernels.dense import BLOCK, TREE_WORDS
+from recado.matching.kernels.postings import LEVELS_AT_MOST
 
 TEXT_PAIRS = 1 << 18
 """How many pairs of a list and an event, found by text, are grouped at a time."""
@@ -86,7 +86,7 @@ class Blank(Arrays):
 
 
 class Batch(Arrays):
-    """Events in columns (``recado.matching.verify``); ``is_exact`` says that ``downs`` and ``ups`` are one array.
+    """Events in columns (``verify_columns``); ``is_exact`` says that ``downs`` and ``ups`` are one array.
 
     ``by_event`` is ``downs`` with the numbers of each event side by side, where matrices need it.
     """

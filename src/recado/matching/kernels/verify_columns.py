@@ -6,7 +6,7 @@ row 0 of every matrix is blank.
 
 from __future__ import annotations
 
-from recado.matching.instructions import (
+from recado.matching.kernels.instructions import (
     ATTRIBUTE_MASK,
     ATTRIBUTE_SHIFT,
     EQ,
@@ -22,14 +22,9 @@ from recado.matching.instructions import (
     STR_LT,
     TIME,
 )
-from recado.matching.jit import inlined, lean, source_of
-from recado.matching.kernel import (
-    code_test,
-    in_set,
-    instruction_words,
-    range_test,
-)
-from recado.matching.texts import FAILS, HOLDS, SEARCH_BOUND, UNSURE, text_test
+from recado.matching.kernels.jit import inlined, lean, source_of
+from recado.matching.kernels.texts import FAILS, HOLDS, SEARCH_BOUND, UNSURE, text_test
+from recado.matching.kernels.verify_event import code_test, in_set, instruction_words, range_test
 
 CODE, NUMBER, INSTANT, TEXT, FOLDED_TEXT = 0, 1, 2, 3, 4
 ROW_COLUMNS = 5

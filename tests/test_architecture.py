@@ -1,0 +1,294 @@
+"""docs/architecture.md says how Recado is built: here it is held against the code.
+
+The rooms are those of the import contract in pyproject.toml, each with the first sentence of its docstring. Files and
+functions that the page names exist. The two walks are recorded: a publication in a service of this process, from the
+bytes of an HTTP request to those on a device's WebSocket, and a notification through a node of an overlay.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import doctest
+import importlib
+import re
+import sys
+import threading
+import tomllib
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+
+from overlay.helpers import QUICK
+from recado.filters.syntax import parse_filter
+from recado.model import Event, Subscription
+from recado.overlay.node import Node
+from recado.protocols.pubsub import Settled
+from recado.protocols.session import messages as m
+from server.running import agent, http, run, serving
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "recado"
+PAGE = ROOT / "docs" / "architecture.md"
+COUNTED = re.compile(r"(\d+) calls in (\d+) files.*?(\d+) functions\s+in\s+(\d+)\s+files", re.DOTALL)
+LOG_THREAD = "recado-log"
+COMMENT_COLUMN = 68
+"""Where the diagram's remarks begin."""
+HANDED_OVER = ("call_soon", "call_soon_threadsafe", "create_task", "submit", "write")
+"""Functions of asyncio and concurrent.futures by which something goes on in another turn, thread or process."""
+HANDED_OVER_IN_C = ("execute", "executemany", "set_result")
+
+
+class Step(NamedTuple):
+    file: str
+    function: str
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
+
+def part(title: str) -> str:
+    """The text below a heading."""
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/architecture.md has no part {title!r}"
+    return found[1]
+
+
+def steps(title: str) -> list[Step]:
+    found = re.findall(r"^\d+\. `([\w/.]+\.py):([\w.]+)`", part(title), re.MULTILINE)
+    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", part(title), re.MULTILINE)]
+    assert numbers == list(range(1, len(found) + 1))
+    return [Step(*one) for one in found]
+
+
+WALKS = ("The walk of an event", "The walk of a message")
+
+
+# --- The rooms --------------------------------------------------------------------------------------------------------
+
+
+def layers() -> list[list[str]]:
+    """The rooms from top to bottom; those at one height together."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (found,) = [contract for contract in contracts if contract["id"] == "layers"]
+    return [re.findall(r"\w+", layer) for layer in found["layers"]]
+
+
+def first_sentence(room: str) -> str:
+    text = importlib.import_module(f"recado.{room}").__doc__ or ""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=[.?])\s", paragraph)[0].rstrip(":").replace("``", "`")
+
+
+def rooms_table() -> str:
+    rows = [f"| `{room}` | {first_sentence(room)} |" for layer in layers() for room in layer]
+    return "\n".join(["| room | what it is |", "|---|---|", *rows])
+
+
+def test_the_rooms_are_those_of_the_import_contract():
+    expected = rooms_table()
+    assert expected in part("The rooms"), f"the table of rooms is now:\n{expected}"
+
+
+def test_every_package_is_a_room():
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert packages <= {room for layer in layers() for room in layer}
+
+
+def test_the_diagram_has_every_room_at_its_height():
+    found = re.search(r"^```text\n(.*?)^```", part("One core, three engines"), re.MULTILINE | re.DOTALL)
+    assert found
+    words = [line[:COMMENT_COLUMN].split() for line in found[1].splitlines()]
+    height = {room: number for number, line in enumerate(words) for layer in layers() for room in layer if room in line}
+    assert set(height) == {room for layer in layers() for room in layer}
+    below = [[height[room] for room in layer] for layer in layers()]
+    assert all(max(upper) <= min(lower) for upper, lower in pairwise(below))
+
+
+# --- What the page names ----------------------------------------------------------------------------------------------
+
+
+def functions(path: Path) -> set[str]:
+    """Functions of a module by their qualified names, without those inside of functions."""
+    found = set()
+
+    def look(body: Iterable[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(prefix + node.name)
+            elif isinstance(node, ast.ClassDef):
+                look(node.body, f"{prefix}{node.name}.")
+
+    look(ast.parse(path.read_text(encoding="utf-8")).body, "")
+    return found
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_every_step_is_a_function(title):
+    assert steps(title)
+    for file, function in steps(title):
+        assert function in functions(SOURCE / file), f"{file} has no function {function}"
+
+
+def test_every_file_that_is_named_exists():
+    named = re.findall(r"`((?:src|tests|docs|benchmarks|experiments|examples)/[\w/.]+)`", PAGE.read_text("utf-8"))
+    assert len(named) > 20
+    for path in named:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_example_of_the_contract_runs():
+    (source,) = re.findall(r"^```python\n(.*?)^```", part("One contract"), re.MULTILINE | re.DOTALL)
+    example = doctest.DocTestParser().get_doctest(source, {}, PAGE.name, str(PAGE), 0)
+    assert len(example.examples) > 3
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+# --- The walks, recorded ----------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Which of Recado's own functions are entered, in their order, in this thread and in that of the event log.
+
+    ``carriers`` are those of them that were on the stack when something was handed over to another turn of the loop, to
+    a thread, to SQLite or to a socket: what is on the way of an event is among them.
+    """
+
+    def __init__(self) -> None:
+        self.entered: list[Step] = []
+        self.carriers: dict[Step, None] = {}
+        self._frames: dict[int, FrameType] = {}  # kept, so that a coroutine that goes on is not entered again
+        self._on = False
+
+    def __enter__(self) -> Recorder:
+        self.entered, self.carriers = [], {}
+        self._on = True
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        self._on = False
+        self._frames.clear()
+
+    def watch_new_threads(self) -> None:
+        """Call it before the thread of the log begins, with its first commit."""
+        threading.setprofile(self._in_thread)
+
+    def _in_thread(self, _frame: FrameType, _event: str, _argument: Any) -> None:
+        named = threading.current_thread().name.startswith(LOG_THREAD)
+        sys.setprofile(self._look if named else None)
+
+    def _look(self, frame: FrameType, event: str, argument: Any) -> None:
+        if not self._on:
+            return
+        if event == "c_call" and argument.__name__ in HANDED_OVER_IN_C:
+            self._carry(frame)
+        elif event == "call":
+            step = step_of(frame)
+            if step is None:
+                if frame.f_code.co_name in HANDED_OVER:
+                    self._carry(frame)
+            elif id(frame) not in self._frames:
+                self._frames[id(frame)] = frame
+                self.entered.append(step)
+
+    def _carry(self, frame: FrameType | None) -> None:
+        while frame is not None:
+            if step := step_of(frame):
+                self.carriers[step] = None
+            frame = frame.f_back
+
+
+def step_of(frame: FrameType) -> Step | None:
+    """The function of a frame, if it is one of Recado's; functions inside of others and comprehensions are none."""
+    code = frame.f_code
+    if not code.co_filename.startswith(str(SOURCE)) or "<" in code.co_qualname:
+        return None
+    return Step(Path(code.co_filename).relative_to(SOURCE).as_posix(), code.co_qualname)
+
+
+def missing(walk: list[Step], entered: list[Step]) -> Step | None:
+    """The first step that does not come after those before it."""
+    rest = iter(entered)
+    return next((step for step in walk if step not in rest), None)
+
+
+def check_walk(title: str, entered: list[Step]) -> None:
+    walk = steps(title)
+    absent = [step for step in walk if step not in entered]
+    assert not absent, f"not entered: {absent}"
+    lost = missing(walk, entered)
+    assert lost is None, f"{lost} does not come after the steps before it"
+    found = COUNTED.search(part(title))
+    assert found, "the page says how many calls, functions and files there are"
+    calls, files, most_functions, most_files = map(int, found.groups())
+    assert (calls, files) == (len(walk), len({step.file for step in walk}))
+    functions, through = len(set(entered)), len({step.file for step in entered})
+    assert functions <= most_functions, f"{functions} functions"
+    assert through <= most_files, f"{through} files"
+
+
+@pytest.fixture
+def recorder():
+    before = threading.getprofile()
+    try:
+        yield Recorder()
+    finally:
+        threading.setprofile(before)
+        sys.setprofile(None)
+
+
+def test_an_event_walks_as_the_page_says(tmp_path, recorder):
+    """Three times, since now and then something else is done in between; what carries an event does so each time."""
+    carriers: list[set[Step]] = []
+
+    async def publish():
+        async with serving(tmp_path) as server, http(server, "bob") as client, agent(server, "ana") as device:
+            await device.subscribe(1, id="s", filter="price > 5")
+            recorder.watch_new_threads()
+            for number in range(5):  # the first two start threads and fill caches
+                event = {"id": f"e{number}", "type": "t", "source": "x", "price": 10}
+                with recorder:
+                    answer = await client.post("/v1/events", json=event)
+                    notified = await device.next(m.Notify)
+                assert (answer.status_code, notified.sub_id) == (202, "s")
+                if number >= 2:
+                    check_walk("The walk of an event", recorder.entered)
+                    carriers.append(set(recorder.carriers))
+
+    run(publish())
+    left_out = set.intersection(*carriers) - set(steps("The walk of an event"))
+    assert not left_out, f"the page leaves out {left_out}"
+
+
+def test_a_message_walks_as_the_page_says(recorder):
+    async def pass_on():
+        async with Node("a", limits=QUICK) as first, Node("b", limits=QUICK) as relay, Node("c", limits=QUICK) as last:
+            relay.connect(str(first.address))
+            relay.connect(str(last.address))
+            await relay.linked("a", "c")
+            await first.become_publisher("t")
+            stream = await last.subscribe(Subscription("s", parse_filter("x > 1"), "t"))
+            while not first.driver.machine.inspect()["tables"].get("t"):
+                await asyncio.sleep(0.01)
+            with recorder:
+                await first.publish(Event("e", "t", attributes={"x": 2}))
+                while isinstance(found := await anext(stream), Settled):
+                    pass
+            assert found.event.id == "e"
+
+    run(asyncio.wait_for(pass_on(), 30))
+    check_walk("The walk of a message", recorder.entered)
+
+
+def test_a_step_out_of_order_is_found():
+    walk = [Step("a.py", "f"), Step("b.py", "g")]
+    assert missing(walk, [Step("b.py", "g"), Step("a.py", "f"), Step("b.py", "g")]) is None
+    assert missing(walk, [Step("b.py", "g"), Step("a.py", "f")]) == Step("b.py", "g")
