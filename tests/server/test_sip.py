@@ -30,7 +30,7 @@ from recado.protocols.sip.uri import Address, read_address
 from recado.server.address_policy import may_send
 from recado.server.config import ConfigError, make_config
 from recado.server.permissions import Principal
-from recado.server.sip import People
+from recado.server.sip import SipAuthentication
 from recado.server.tokens import SIP_REALM, Tokens, add_token
 from server.running import agent, serving, until
 
@@ -285,7 +285,7 @@ def test_the_secret_of_an_address_does_not_prove_the_bare_name(tmp_path):
     tokens = tmp_path / "tokens"
     for user in ("ana", "ana@localhost", "ana@elsewhere.example"):
         add_token(tokens, user, user, sip=True)
-    people = People(make_config({"access": {"anonymous": False}}), Tokens(tokens), lambda host: 0.0)
+    people = SipAuthentication(make_config({"access": {"anonymous": False}}), Tokens(tokens), lambda host: 0.0)
     assert people._secret("ana", SIP_REALM, "SHA-256")
     assert people._secret("ana@elsewhere.example", SIP_REALM, "SHA-256")
     assert people._secret("ana@LOCALHOST", SIP_REALM, "SHA-256") is None
@@ -323,7 +323,7 @@ def test_a_device_that_speaks_though_it_counts_as_lost(tmp_path, monkeypatch, re
             client, _ = client_at(server, "127.0.0.2")
             async with client as ana:
                 every = await ana.subscribe(id="all", ttl=600).ready()
-                (leg,) = server._sip._legs.values()
+                (leg,) = server._sip._consumers.values()
                 leg.link.move(("127.0.0.8", 9))  # nobody is there, so RUDP gives up
                 leg.link.post_ping()
                 await until(lambda: states(server) == {"phone": False})
@@ -331,7 +331,7 @@ def test_a_device_that_speaks_though_it_counts_as_lost(tmp_path, monkeypatch, re
                 await publish(server, [1])
                 await ana.publish("Tick", {"n": 2})
                 assert numbers(await collect(every, 2)) == [1, 2]
-                assert (leg in server._sip._legs.values()) is resume
+                assert (leg in server._sip._consumers.values()) is resume
 
     asyncio.run(main())
 
@@ -343,7 +343,7 @@ def test_a_device_that_stays_away_is_forgotten(tmp_path):
             await client.__aenter__()
             await until(lambda: states(server) == {"phone": True})
             switch_off(line)
-            next(iter(server._sip._legs.values())).link.post_ping()
+            next(iter(server._sip._consumers.values())).link.post_ping()
             await until(lambda: server.doors.connections == 0)
             assert states(server) == {"phone": False}
             await client.close()

@@ -35,7 +35,7 @@ from recado.server.http.identity import is_loopback
 from recado.server.http.problems import TooManyError
 from recado.server.listener import ListenError
 from recado.server.permissions import Busy, Denied, Principal, anonymous, check_device
-from recado.server.sip_consumer import GOODBYE_SECONDS, SipLeg
+from recado.server.sip_consumer import GOODBYE_SECONDS, SipConsumer
 from recado.server.tokens import SIP_REALM, Tokens
 
 # --- Who a caller is: by digest against the tokens for SIP, or by name on loopback where the service allows that
@@ -45,7 +45,7 @@ from recado.server.tokens import SIP_REALM, Tokens
 # (``recado token add NAME --user USER --sip``). Such users are those of the service's own domain.
 
 
-class People:
+class SipAuthentication:
     """``failed`` counts wrong credentials by the host that they came from, as those of HTTP are."""
 
     def __init__(self, config: Config, tokens: Tokens, failed: Callable[[str], float]) -> None:
@@ -110,31 +110,31 @@ DEVICE = "recado"
 REGISTER_SECONDS = 3.0
 
 
-class SipDoor:
+class SipListener:
     """Use ``open``."""
 
-    def __init__(self, doors: Doors, people: People) -> None:
-        self._doors, self._sip, self._people = doors, doors.config.sip, people
+    def __init__(self, doors: Doors, authentication: SipAuthentication) -> None:
+        self._doors, self._sip, self._authentication = doors, doors.config.sip, authentication
         self._held = AsyncExitStack()
-        self._legs: dict[str, SipLeg] = {}
+        self._consumers: dict[str, SipConsumer] = {}
         self._registered, self._unregistered, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._endpoint: Endpoint[UserAgent]
         self._rudp: RudpEndpoint
         self.address = ""
 
     @classmethod
-    async def open(cls, doors: Doors) -> SipDoor:
-        door = cls(doors, People(doors.config, doors.tokens, doors.identity.failed))
+    async def open(cls, doors: Doors) -> SipListener:
+        listener = cls(doors, SipAuthentication(doors.config, doors.tokens, doors.identity.failed))
         try:
-            await door._open()
+            await listener._open()
         except OSError as error:
-            await door._held.aclose()
+            await listener._held.aclose()
             sip = doors.config.sip
             raise ListenError(f"SIP cannot listen at {sip.host}:{sip.port}: {error.strerror or error}") from None
         except BaseException:
-            await door._held.aclose()
+            await listener._held.aclose()
             raise
-        return door
+        return listener
 
     async def _open(self) -> None:
         host = "127.0.0.1" if self._sip.host == "localhost" else self._sip.host
@@ -142,7 +142,7 @@ class SipDoor:
             raise ConfigError(
                 f"$.sip.host: {host} names no place; write the address at which devices reach the service"
             )
-        guard = self._people.guard()
+        guard = self._authentication.guard()
         self._rudp = RudpEndpoint((host, self._sip.rudp_port), profile(self._sip.profile))
         self._held.callback(self._rudp.close)
         home, port = await self._home(host, guard)
@@ -165,7 +165,9 @@ class SipDoor:
                 raise ConfigError(f"$.sip.registrar: must be host:port or {EMBEDDED}: {error}") from None
             await _check_name(home.host)
             return home._replace(transport=self._sip.transport), self._sip.port
-        registrar = await open_registrar(Address("udp", host, self._sip.port), (self._people.domain,), guard=guard)
+        registrar = await open_registrar(
+            Address("udp", host, self._sip.port), (self._authentication.domain,), guard=guard
+        )
         self._held.push_async_callback(registrar.close)
         return registrar.local._replace(transport=self._sip.transport), 0
 
@@ -175,7 +177,7 @@ class SipDoor:
             user=sip.uri,
             device=DEVICE,
             home=home,
-            credentials=self._people.own,
+            credentials=self._authentication.own,
             register_expires=sip.register_expires,
             timers=LAB if sip.profile == "lab" else SipTimers(t1=sip.t1),
             limits=SipLimits(calls=self._doors.config.sessions.connections),
@@ -194,10 +196,10 @@ class SipDoor:
                 self._unregistered.set()
             case events.Incoming():
                 self._invited(event)
-            case events.Established(call) if call in self._legs:
+            case events.Established(call) if call in self._consumers:
                 self._replace(call)
-                self._legs[call].established()
-            case events.Updated(call, _, remote) if call in self._legs:
+                self._consumers[call].established()
+            case events.Updated(call, _, remote) if call in self._consumers:
                 self._updated(call, remote.media)
             case events.Ended(call):
                 self._ended(call)
@@ -212,10 +214,10 @@ class SipDoor:
             return
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
-        leg = SipLeg(self._doors, who, device, partial(self._hang_up, event.call))
-        leg.connect(self._rudp, media, ours, media.connection)
+        consumer = SipConsumer(self._doors, who, device, partial(self._hang_up, event.call))
+        consumer.connect(self._rudp, media, ours, media.connection)
         self._doors.connections += 1
-        self._legs[event.call] = leg
+        self._consumers[event.call] = consumer
         host, port = self._rudp.address
         answer = Media(host=host, port=port, connection=ours, device=DEVICE)
         self._endpoint.ask(events.Answer(event.call, answer))
@@ -223,7 +225,7 @@ class SipDoor:
     def _admit(self, event: events.Incoming) -> tuple[Principal, str]:
         """Who comes in, from which device; the last thing that is checked is how many there are."""
         doors = self._doors
-        who = self._people.principal(event)
+        who = self._authentication.principal(event)
         device = check_device(event.device or "")
         self._check_media(event.remote.media)
         doors.check_open()
@@ -243,16 +245,16 @@ class SipDoor:
         try:
             self._check_media(media)
         except SipError as error:
-            self._legs[call].finish(str(error))
+            self._consumers[call].finish(str(error))
         else:
-            self._legs[call].updated(media)
+            self._consumers[call].updated(media)
 
     def _replace(self, call: str) -> None:
         """A device has one session: one that it lost, and did not update, ends (15.4-A17)."""
-        new = self._legs[call]
-        for other, leg in list(self._legs.items()):
-            same = leg is not new and leg.who.user == new.who.user and leg.device == new.device
-            if same and not leg.attached:  # else the engine closes it when the new one is attached
+        new = self._consumers[call]
+        for other, consumer in list(self._consumers.items()):
+            same = consumer is not new and consumer.who.user == new.who.user and consumer.device == new.device
+            if same and not consumer.attached:  # else the engine closes it when the new one is attached
                 self._hang_up(other)
 
     def _hang_up(self, call: str) -> None:
@@ -261,20 +263,20 @@ class SipDoor:
         self._ended(call)
 
     def _ended(self, call: str) -> None:
-        leg = self._legs.pop(call, None)
-        if leg is None:
+        consumer = self._consumers.pop(call, None)
+        if consumer is None:
             return
-        leg.over()
+        consumer.over()
         self._doors.connections -= 1
-        self._doors.leave(leg.who)
-        if not self._legs:
+        self._doors.leave(consumer.who)
+        if not self._consumers:
             self._empty.set()
 
     def recheck(self) -> None:
         """The tokens were read again: sessions of those that are gone end."""
-        for leg in list(self._legs.values()):
-            if not leg.closed:
-                leg.recheck()
+        for consumer in list(self._consumers.values()):
+            if not consumer.closed:
+                consumer.recheck()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -282,18 +284,18 @@ class SipDoor:
         """Answer what was published, end the sessions, and be registered no more."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while any(leg.publishing for leg in self._legs.values()):
+                while any(consumer.publishing for consumer in self._consumers.values()):
                     await asyncio.sleep(0.01)
                 await self._goodbye()
-        for call in list(self._legs):
+        for call in list(self._consumers):
             self._hang_up(call)
         await self._held.aclose()
 
     async def _goodbye(self) -> None:
         self._empty.clear()
-        for leg in list(self._legs.values()):
-            leg.finish("draining")
-        if self._legs:
+        for consumer in list(self._consumers.values()):
+            consumer.finish("draining")
+        if self._consumers:
             await self._empty.wait()
         if self._registered.is_set():
             self._endpoint.ask(events.Unregister())
