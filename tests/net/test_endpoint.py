@@ -208,7 +208,7 @@ def test_strangers_are_counted_and_dropped():
     async def scene():
         a, b = joined()
         for datagram in (b"", b"hello", bytes(24), b"\x45\x43\x01\x01" + bytes(20)):
-            b.endpoint.transmit(datagram, a.endpoint.address)
+            b.endpoint.transmit(a.endpoint.address, datagram)
         await until(lambda: a.endpoint.strangers == 4)
         await b.link.send(b"after them")
         assert a.got == [b"after them"]

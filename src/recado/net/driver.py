@@ -22,7 +22,6 @@ from typing import Any
 
 from recado.protocols.machine import (
     Asked,
-    Broadcast,
     CancelTimer,
     Deliver,
     Effect,
@@ -123,6 +122,10 @@ class Timers:
             self._wake()
 
 
+def _refuse(*_: Any) -> None:
+    raise TypeError("the machine wants something that nothing here can carry out")
+
+
 class Driver:
     """Runs ``machine``; the other arguments say where its effects lead.
 
@@ -152,14 +155,15 @@ class Driver:
     ) -> None:
         self.machine, self._name = machine, name or type(machine).__name__
         self._loop = asyncio.get_running_loop()
-        self._send, self._deliver, self._report = send, deliver, report
-        self._persist, self._broadcast = persist, broadcast
+        self._handle, self._send = machine.handle, send
+        self._deliver, self._report = deliver or _refuse, report or _refuse
+        self._persist, self._broadcast = persist or _refuse, broadcast or _refuse
         self._rng, self._observe = rng, observe
         self._clock = clock or self._loop.time
         self._shared = timers is not None
         self._timers = timers if timers is not None else Timers()
         self._set: dict[TimerKey, Callable[[], None]] = {}
-        self._effects: deque[Effect] = deque()
+        self._waiting: deque[Effect] = deque()
         self._held: list[Effect] = []
         self._failed: deque[SendFailed] = deque()
         self._busy = self._holding = self._closed = False
@@ -178,13 +182,13 @@ class Driver:
         if self._closed:
             return
         now = self._clock()
-        effects = self.machine.handle(stimulus, now, self._rng)
+        effects = self._handle(stimulus, now, self._rng)
         if self._observe is not None:
             self._observe(stimulus, effects, now)
-        if effects:
-            self._effects.extend(effects)
-            if not self._busy:
-                self._carry_out()
+        if self._busy:
+            self._waiting.extend(effects)
+        elif effects:
+            self._carry_out(effects)
 
     def ask(self, request: Any) -> None:
         self.tell(Asked(request))
@@ -194,11 +198,11 @@ class Driver:
         self._holding = True
 
     def release(self) -> None:
-        self._holding = False
-        self._effects.extendleft(reversed(self._held))
-        self._held.clear()
-        if not self._busy:
-            self._carry_out()
+        held, self._held, self._holding = self._held, [], False
+        if self._busy:
+            self._waiting.extendleft(reversed(held))
+        else:
+            self._carry_out(held)
 
     def close(self) -> None:
         """No timer fires any more, and the machine is told nothing more. Effects that wait are carried out."""
@@ -210,49 +214,50 @@ class Driver:
 
     # -- effects
 
-    def _carry_out(self) -> None:
-        effects = self._effects
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        """These, then those of the steps that they lead to, then what could not be sent."""
+        waiting = self._waiting
         self._busy = True
         try:
-            while True:
-                while effects:
-                    effect = effects.popleft()
-                    if self._holding and not isinstance(effect, Persist):
-                        self._held.append(effect)
-                        continue
-                    try:
-                        if type(effect) is Send:
-                            if not self._send(effect.receiver, effect.message):
-                                self._failed.append(SendFailed(effect.receiver, effect.message))
-                        else:
-                            self._do(effect)
-                    except Exception as error:  # noqa: BLE001  # the effects that follow are owed all the same
-                        what = effect.fact if isinstance(effect, Report) else effect
-                        self._tell_loop(type(what).__name__, error)
-                if not self._failed:
-                    return
-                try:
-                    self.tell(self._failed.popleft())
-                except Exception as error:  # noqa: BLE001  # nobody waits for it
-                    self._tell_loop("SendFailed", error)
+            for effect in effects:
+                self._do(effect)
+            while waiting or self._failed:
+                while waiting:
+                    self._do(waiting.popleft())
+                if self._failed:
+                    self._tell_failed(self._failed.popleft())
         finally:
             self._busy = False
 
     def _do(self, effect: Effect) -> None:
-        if isinstance(effect, Deliver) and self._deliver is not None:
-            self._deliver(effect.notification)
-        elif isinstance(effect, Report) and self._report is not None:
-            self._report(effect.fact)
-        elif isinstance(effect, SetTimer):
-            self._set_timer(effect.timer, effect.after_seconds)
-        elif isinstance(effect, CancelTimer):
-            self._cancel(effect.timer)
-        elif isinstance(effect, Persist) and self._persist is not None:
-            self._persist(effect.key, effect.value)
-        elif isinstance(effect, Broadcast) and self._broadcast is not None:
-            self._broadcast(effect.message)
-        else:
-            raise TypeError(f"nothing here can carry out {type(effect).__name__}")
+        if self._holding and not isinstance(effect, Persist):
+            self._held.append(effect)
+            return
+        try:
+            if isinstance(effect, Send):
+                if not self._send(effect.receiver, effect.message):
+                    self._failed.append(SendFailed(effect.receiver, effect.message))
+            elif isinstance(effect, Deliver):
+                self._deliver(effect.notification)
+            elif isinstance(effect, Report):
+                self._report(effect.fact)
+            elif isinstance(effect, SetTimer):
+                self._set_timer(effect.timer, effect.after_seconds)
+            elif isinstance(effect, CancelTimer):
+                self._cancel(effect.timer)
+            elif isinstance(effect, Persist):
+                self._persist(effect.key, effect.value)
+            else:
+                self._broadcast(effect.message)
+        except Exception as error:  # noqa: BLE001  # the effects that follow are owed all the same
+            what = effect.fact if isinstance(effect, Report) else effect
+            self._tell_loop(type(what).__name__, error)
+
+    def _tell_failed(self, failed: SendFailed) -> None:
+        try:
+            self.tell(failed)
+        except Exception as error:  # noqa: BLE001  # nobody waits for it
+            self._tell_loop("SendFailed", error)
 
     def _set_timer(self, timer: TimerKey, after_seconds: float) -> None:
         if self._closed:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from recado.errors import RecadoError
 from recado.net.driver import Driver, Timers
-from recado.protocols.machine import Received, SendFailed, Started
+from recado.protocols.machine import Asked, Received, SendFailed, Started
 from recado.protocols.rudp import (
     Acknowledged,
     Counters,
@@ -183,7 +183,7 @@ class RudpLink:
         self.on_source: Callable[[Address], None] = lambda source: None  # called when that changes
         self._driver = Driver(
             connection,
-            send=self._transmit,
+            send=endpoint.transmit,
             deliver=self._deliver,
             report=self._report,
             timers=endpoint.timers,
@@ -267,10 +267,6 @@ class RudpLink:
 
     # -- effects of the connection
 
-    def _transmit(self, receiver: Any, datagram: Any) -> bool:
-        self._endpoint.transmit(datagram, receiver)
-        return True
-
     def _deliver(self, message: bytes) -> None:
         if not self.closed:
             self._on_message(message)
@@ -279,9 +275,15 @@ class RudpLink:
         if self.closed:
             return
         if isinstance(fact, Acknowledged):
-            self._finish(fact.ref, None)
+            self._room.set()
+            on_done = self._waiting.pop(fact.ref, None)
+            if on_done is not None:
+                on_done(None)
         elif isinstance(fact, Failed):
-            self._finish(fact.ref, fact.error)
+            self._room.set()
+            on_done = self._waiting.pop(fact.ref, None)
+            if on_done is not None:
+                on_done(fact.error)
         elif isinstance(fact, Disconnected):
             self._on_failed(fact.error)
 
@@ -297,7 +299,7 @@ class RudpLink:
             self._waiting[request.ref] = on_done
         self._posted += 1
         try:
-            self._driver.ask(request)
+            self._driver.tell(Asked(request))
         except RecadoError:
             self._waiting.pop(request.ref, None)
             raise
@@ -317,12 +319,6 @@ class RudpLink:
                 self._room.clear()
                 await self._room.wait()
         await future
-
-    def _finish(self, ref: int, error: Unreachable | None) -> None:
-        self._room.set()
-        on_done = self._waiting.pop(ref, None)
-        if on_done is not None:
-            on_done(error)
 
     def _call(self, callback: Callable[[Any], None], value: Any) -> None:
         try:
@@ -413,8 +409,9 @@ class RudpEndpoint:
 
     # -- for the links
 
-    def transmit(self, datagram: bytes, address: Address) -> None:
+    def transmit(self, address: Address, datagram: bytes) -> bool:
         self._socket.send(datagram, address)
+        return True
 
     def forget(self, link: RudpLink) -> None:
         del self._links[link.connection_id]

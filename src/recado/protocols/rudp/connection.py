@@ -483,7 +483,9 @@ class RudpConnection:
             self._sender.timeout(now if due is None else max(now, due))
         elif isinstance(stimulus, SendFailed):
             self._sender.icmp_error(now)
-        self._set_timer(now)
+        due = self._sender.next_timeout()
+        if due != self._timer_at:
+            self._set_timer(due, now)
         effects = self._effects
         self._effects = self._sender.effects = []
         return effects
@@ -515,16 +517,14 @@ class RudpConnection:
         self._effects.append(Send(source, encode_ack(self.remote_conn_id, packet.seq, packet.ts)))
         self._effects.extend(map(Deliver, messages))
 
-    def _set_timer(self, now: float) -> None:
+    def _set_timer(self, due: float | None, now: float) -> None:
         """A timer that is set too early is left: it fires and finds nothing due, which is cheaper than setting it anew.
 
         So a stream of packets, each of which is acknowledged before its time, sets hardly any timers.
         """
-        due = self._sender.next_timeout()
         if due is None:
-            if self._timer_at is not None:
-                self._timer_at = None
-                self._effects.append(CancelTimer(self._timer))
+            self._timer_at = None
+            self._effects.append(CancelTimer(self._timer))
         elif self._timer_at is None or due < self._timer_at:
             self._timer_at = due
             self._effects.append(SetTimer(self._timer, max(0.0, due - now)))
