@@ -118,5 +118,5 @@ def write_records(subscriptions: Iterator[Subscription], path: Path) -> None:
     encode = msgspec.json.Encoder().encode
     with path.open("wb") as file:
         for subscription in subscriptions:
-            record = {"id": subscription.id, "filter": expression.format(subscription.filter)}
+            record = {"id": subscription.id, "filter": expression.format_expression(subscription.filter)}
             file.write(encode(record) + b"\n")

@@ -132,7 +132,7 @@ def write_subscriptions(spark, workload, path):
         for batch in batches:
             for chunk in batch.column(0).to_pylist():
                 drawn = list(workload.subscriptions(chunk * CHUNK, min(CHUNK, workload.size - chunk * CHUNK)))
-                ids, filters = [s.id for s in drawn], [expression.format(s.filter) for s in drawn]
+                ids, filters = [s.id for s in drawn], [expression.format_expression(s.filter) for s in drawn]
                 yield pa.RecordBatch.from_pydict({"id": ids, "filter": filters})
 
     chunks = -(-workload.size // CHUNK)

@@ -26,15 +26,15 @@ def main() -> None:
     kept: list[Filter] = []
     for filter in filters:
         if any(covers(other, filter) for other in kept):
-            print("covered: ", expression.format(filter))
+            print("covered: ", expression.format_expression(filter))
             continue
         kept = [other for other in kept if not covers(filter, other)]
         kept.append(filter)
     merged = merge(kept[0], kept[1])
     if merged is not None:
-        print("merged:  ", expression.format(merged))
+        print("merged:  ", expression.format_expression(merged))
         kept[:2] = [merged]
-    print("forwarded:", [expression.format(filter) for filter in kept])
+    print("forwarded:", [expression.format_expression(filter) for filter in kept])
 
 
 def key(text: str) -> str:

@@ -20,8 +20,8 @@ async def main() -> None:
         Node("bruno", peers=[str(ana.address)]) as bruno,
         Node("carla", peers=[str(bruno.address)]) as carla,
     ):
-        await ana.linked("bruno")
-        await carla.linked("bruno")
+        await ana.wait_for_links("bruno")
+        await carla.wait_for_links("bruno")
 
         await carla.become_publisher("Tick")
         cheap = await ana.subscribe(Subscription("cheap", expression.parse("Price < 25"), type="Tick"))

@@ -17,7 +17,7 @@ import msgspec
 from experiments.base import Experiment, Results, load
 from experiments.expected import ExperimentError
 from recado.sim.runs.results import Journal, Row, code_digest, read_results, write_results
-from recado.sim.runs.run import execute
+from recado.sim.runs.run import execute_runs
 from recado.sim.runs.scenario import Scenario
 
 
@@ -66,7 +66,7 @@ def _sweep(scenario: Scenario, folder: Path, force: bool, workers: int | None) -
         missing = journal.missing()
         done, steps = len(runs) - len(missing), 0
         yield Progress(folder.name, done, len(runs))
-        for outcome in execute(missing, workers):
+        for outcome in execute_runs(missing, workers):
             journal.add(outcome)
             done, steps = done + 1, steps + outcome.steps
             yield Progress(folder.name, done, len(runs), steps)

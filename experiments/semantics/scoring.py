@@ -16,7 +16,7 @@ from recado.semantics.measures import get_measure
 from recado.semantics.measures.base import NameMeasure
 from recado.semantics.measures.names import Mean
 from recado.semantics.measures.wordnet import WordNetWords
-from recado.semantics.name_parser import Word
+from recado.semantics.names import Word
 from recado.semantics.settings import SemanticSettings
 
 

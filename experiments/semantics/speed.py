@@ -17,7 +17,7 @@ from experiments.semantics.dataset import FULL, QUICK, Item, generate
 from experiments.semantics.harness import MemoryMonitor, Receiver, load_subscriptions, run_workload
 from experiments.semantics.server import EventService, Record, Settings, Similarity
 from recado.semantics.engine import Semantics
-from recado.semantics.name_parser import Word
+from recado.semantics.names import Word
 
 Numbers = dict[str, float | str]
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from recado.cli.describe import describe, show
 from recado.filters import expression
+from recado.filters.nodes import KINDS, show
 
 
 def test_check_accepts(recado):
@@ -147,7 +147,8 @@ def test_explain_cesql_that_has_no_other_form(recado):
     ],
 )
 def test_predicates_in_words(text, words):
-    assert describe(expression.parse(text)) == words
+    node = expression.parse(text)
+    assert KINDS[type(node)].describe(node) == words
 
 
 def test_values_in_words():

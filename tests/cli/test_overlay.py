@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from overlay.background import background
+from recado.overlay.addresses import running_nodes, socket_path
 from recado.overlay.client import ask
-from recado.overlay.names import running, socket_path
 from recado.overlay.node import Node
 
 RECADO = str(Path(sys.executable).parent / "recado")
@@ -51,8 +51,8 @@ def pair():
     ana, bruno = Node("ana"), Node("bruno")
     with background(ana, bruno) as call:
         ask(socket_path("recado", "ana"), "connect", address=str(bruno.address))
-        call(bruno.linked("ana"))
-        call(ana.linked("bruno"))
+        call(bruno.wait_for_links("ana"))
+        call(ana.wait_for_links("bruno"))
         call(bruno.become_publisher("Tick"))
         yield
 
@@ -172,7 +172,7 @@ def start_node(*arguments, form=("run",)):
 def test_a_node_runs_until_it_is_told_to_stop(form, tmp_path):
     with start_node("--name", "ana", "--state", str(tmp_path / "s"), "--setting", "buffer=5", form=form) as process:
         try:
-            eventually(lambda: [path.stem for path in running()] == ["ana"])
+            eventually(lambda: [path.stem for path in running_nodes()] == ["ana"])
             ask(socket_path("recado", "ana"), "become-publisher", type="Tick")
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
@@ -181,13 +181,13 @@ def test_a_node_runs_until_it_is_told_to_stop(form, tmp_path):
         log = process.stderr.read()
     assert "ana: listens on 127.0.0.1:" in log
     assert log.rstrip().endswith("ana: stopped")
-    assert running() == []
+    assert running_nodes() == []
 
 
 def test_a_node_ends_by_its_control_socket(recado):
     with start_node("--overlay", "o") as process:
         try:
-            eventually(running)
+            eventually(running_nodes)
             assert recado("node", "stop").code == 0
             assert process.wait(20) == 0
         finally:
@@ -204,7 +204,7 @@ def test_a_node_ends_by_its_control_socket(recado):
         (["--tls-cert", "c.pem"], "TLS needs --tls-cert and --tls-key together"),
         (["--tls-cert", "c.pem", "--tls-key", "k.pem"], "TLS cannot use c.pem"),
         (["--setting", "causal"], "--setting causal: write NAME=VALUE"),
-        (["--setting", "bufer=1"], "there is no setting 'bufer'"),
+        (["--setting", "bufer=1"], "has no setting 'bufer'"),
     ],
 )
 def test_a_node_that_cannot_run_says_why(arguments, message, recado):
@@ -255,7 +255,7 @@ def test_an_overlay_from_up_to_down(laptop, recado, write):
     assert again.err == "overlay laptop: started 1 node, all links are up\n"
     down = recado("overlay", "down")
     assert (down.code, down.err) == (0, "overlay laptop: stopped 3 nodes\n")
-    assert running() == []
+    assert running_nodes() == []
 
 
 def test_a_script_for_people(laptop, recado, write):
@@ -276,7 +276,7 @@ def test_a_node_that_ends_at_once_is_told_with_its_last_words(recado, write):
     assert run.code == 2
     assert "a: ended at once; the logs are in" in run.err
     assert "a shared key is needed" in run.err
-    assert running() == []
+    assert running_nodes() == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recado.errors import EventError, FilterError
-from recado.filters.braces import event_line, format, label_line, parse, read_pairs, subscription_line
+from recado.filters.braces import event_line, format_braces, label_line, parse, read_pairs, subscription_line
 from recado.filters.evaluate import matches
 from recado.model import Event
 from recado.model.filter import TRUE, And, Between, Compare, Exists, In, Not, Or, Similar, Text
@@ -111,10 +111,10 @@ CONSTRAINTS = st.one_of(
 @settings(max_examples=300)
 @given(CONSTRAINTS | st.lists(CONSTRAINTS, min_size=2, max_size=5).map(lambda parts: And(tuple(parts))))
 def test_reads_back_what_it_writes(tree):
-    text = format(tree)
+    text = format_braces(tree)
     back = parse(text)
     assert back == tree
-    assert format(back) == text
+    assert format_braces(back) == text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_reads_back_what_it_writes(tree):
 )
 def test_says_what_it_cannot_express(tree, words):
     with pytest.raises(FilterError, match="braces syntax") as caught:
-        format(tree)
+        format_braces(tree)
     assert words in str(caught.value)
 
 

@@ -253,7 +253,7 @@ def test_required_attributes_exist_in_any_case(text):
 def test_another_attribute_of_such_a_name_stands_between_back_quotes():
     assert cesql.evaluate("EXISTS `SOURCE`", {"source": "s"}) == cesql.Result(False)
     assert cesql.evaluate("EXISTS `SOURCE`", {"SOURCE": "s"}) == cesql.Result(True)
-    assert cesql.format(cesql.parse("EXISTS `SOURCE` OR EXISTS Type")) == "EXISTS `SOURCE` OR EXISTS type"
+    assert cesql.format_node(cesql.parse("EXISTS `SOURCE` OR EXISTS Type")) == "EXISTS `SOURCE` OR EXISTS type"
 
 
 @pytest.mark.parametrize("text", ["NOT 10", "NOT 0", "NOT (1 + 1)", "NOT number"])
@@ -283,8 +283,8 @@ def test_evaluation_never_raises_and_accepts_means_true_without_error(text, even
 @given(expressions())
 def test_what_is_written_reads_back(text):
     node = cesql.parse(text)
-    assert cesql.parse(cesql.format(node)) == node
-    assert cesql.format(cesql.parse(cesql.format(node))) == cesql.format(node)
+    assert cesql.parse(cesql.format_node(node)) == node
+    assert cesql.format_node(cesql.parse(cesql.format_node(node))) == cesql.format_node(node)
 
 
 @settings(max_examples=100)
@@ -292,7 +292,7 @@ def test_what_is_written_reads_back(text):
 def test_string_literals_read_back(content, quote):
     literal = quote + content.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
     node = cesql.parse(literal)
-    assert cesql.parse(cesql.format(node)) == node
+    assert cesql.parse(cesql.format_node(node)) == node
 
 
 FORMATTED = [
@@ -316,7 +316,7 @@ FORMATTED = [
 
 @pytest.mark.parametrize(("text", "formatted"), FORMATTED)
 def test_canonical_text(text, formatted):
-    assert cesql.format(cesql.parse(text)) == formatted
+    assert cesql.format_node(cesql.parse(text)) == formatted
     assert cesql.parse(formatted) == cesql.parse(text)
 
 

@@ -145,7 +145,7 @@ def test_any_text_is_read_or_refused(text):
         node = cesql.parse(text)
     except FilterError:
         return
-    assert cesql.parse(cesql.format(node)) == node
+    assert cesql.parse(cesql.format_node(node)) == node
 
 
 @settings(max_examples=100)

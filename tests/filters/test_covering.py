@@ -7,7 +7,7 @@ from brute import NOON, Maker, Universe
 from recado.filters.covering import covers, equivalent, overlaps, satisfiable
 from recado.filters.evaluate import matches
 from recado.filters.normal import filter_key
-from recado.filters.terms import covered, terms_of
+from recado.filters.terms import is_covered, terms_of
 from recado.model import Event
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Similar, Sql, Text
 from strategies import events, filters
@@ -253,5 +253,5 @@ def test_cutting_a_term_into_pieces_has_a_budget():
     cells = Or(tuple(And(tuple(Compare(f"x{k}", ">" if i >> k & 1 else "<=", k) for k in range(5))) for i in range(32)))
     (space,) = terms_of(And(tuple(Compare(f"x{k}", "!=", 1000) for k in range(5))))
     union = [term for part in cells.parts for term in terms_of(part)]
-    assert covered(space, union)
-    assert not covered(space, union, budget=3)
+    assert is_covered(space, union)
+    assert not is_covered(space, union, budget=3)

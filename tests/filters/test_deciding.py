@@ -6,11 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recado.filters import deciding as module
-from recado.filters.cost import cost_of, cost_of_sql, cost_on
-from recado.filters.deciding import STEPS, Work, deciding
-from recado.filters.evaluate import is_similar, matches, names_of, similarity
+from recado.filters import evaluate as module
+from recado.filters.cost import cost_of, cost_on
+from recado.filters.evaluate import STEPS, Work, decide, matches, names_of
 from recado.filters.expression import parse
+from recado.filters.nodes import cost_of_sql
+from recado.filters.patterns import is_similar, similarity
 from recado.model.event import Event, expansions
 from recado.model.filter import And, Compare, In, Regex, Similar, Sql, Text
 from strategies import events, filters, strings
@@ -20,7 +21,7 @@ LONG = "ab" * 20_000
 
 def decided(filter, event, work=None):
     """The truth, and the costs that were told on the way."""
-    steps = deciding(filter, expansions(event, names_of(filter)), work or Work())
+    steps = decide(filter, expansions(event, names_of(filter)), work or Work())
     told = []
     while True:
         try:
@@ -64,7 +65,7 @@ def test_cheap_parts_come_first(monkeypatch):
 def test_it_stops_before_what_is_costly():
     filter = parse('text matches ".*a.{900}c" or text similar to "' + "b" * 900 + '" at 0.01')
     event = Event("e", attributes={"text": LONG})
-    steps = deciding(filter, expansions(event), Work())
+    steps = decide(filter, expansions(event), Work())
     assert next(steps) >= len(LONG) * 6_300 // 256  # and nothing is done yet
     assert next(steps) >= len(LONG) * 14 // 32
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from recado.errors import FilterError
 from recado.filters.evaluate import matches
-from recado.filters.expression import format, parse
-from recado.filters.expression.parser import parse_general
+from recado.filters.expression import format_expression, parse, parse_general
 from recado.model import LIMITS, Event, Limits
 
 ERRORS = [
@@ -249,7 +248,7 @@ def _only_filter_errors(text):
     if isinstance(found, tuple):
         assert found[1] is None or 0 <= found[1] <= len(text)
     else:
-        assert parse(format(found)) == found
+        assert parse(format_expression(found)) == found
 
 
 @settings(max_examples=500)

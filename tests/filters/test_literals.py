@@ -6,9 +6,18 @@ import pytest
 
 from brute import Maker
 from recado.filters.evaluate import holds
-from recado.filters.literals import excludes, implied_set, implies, literal_key, reduced, settled, shared_head
 from recado.filters.sets import EMPTY, STRINGS, ValueSet, contains, meet, of_compare, of_prefix, of_values
-from recado.filters.terms import atom, conjoin
+from recado.filters.terms import (
+    atom,
+    conjoin,
+    excludes,
+    implied_set,
+    implies,
+    literal_key,
+    settle,
+    shared_head,
+    simplify_predicate,
+)
 from recado.model.filter import And, Regex, Similar, Sql, Text
 
 WORDS = ["".join(letters) for n in range(5) for letters in product("abB", repeat=n)] + [
@@ -26,7 +35,7 @@ def test_every_fact_holds_for_every_word(seed):
     literals = {}
     for _ in range(400):
         raw = maker.opaque()
-        one = reduced(raw)
+        one = simplify_predicate(raw)
         for word in WORDS:
             truth = holds(raw, word)
             assert (contains(one, word) if isinstance(one, ValueSet) else holds(one, word)) is truth, (raw, word)
@@ -39,7 +48,7 @@ def test_every_fact_holds_for_every_word(seed):
     for literal, words in accepted.items():
         assert all(contains(implied_set(literal), word) for word in words)
         for values in (of_prefix("ab"), of_values(["ab", "b", 5]), of_compare("<", "b"), STRINGS, of_compare("<", 5)):
-            exact = settled(values, literal)
+            exact = settle(values, literal)
             assert exact is None or {w for w in WORDS if contains(exact, w)} == {
                 w for w in words if contains(values, w)
             }
@@ -66,7 +75,7 @@ def test_cesql_is_known_by_its_text_alone():
     assert implies(one, one)
     assert not implies(one, two)
     assert not excludes(one, two)
-    assert settled(STRINGS, one) is None
+    assert settle(STRINGS, one) is None
     assert literal_key(one) == 'sql"a = 1"'
 
 

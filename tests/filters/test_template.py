@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recado.errors import FilterError
 from recado.filters.evaluate import matches
-from recado.filters.template import Template, TemplateError, format, parse, parse_notification
+from recado.filters.template import Template, TemplateError, format_template, parse, parse_notification
 from recado.model import Event
 from recado.model.filter import And, Compare, Exists, Not, Or, Regex, Text
 from strategies import REGEXES, STRINGS
@@ -129,14 +129,14 @@ def _trees(names):
 @settings(max_examples=200)
 @given(_trees(PLAIN_NAMES))
 def test_reads_back_what_it_writes(tree):
-    assert parse(format(tree)) == tree
+    assert parse(format_template(tree)) == tree
 
 
 @settings(max_examples=200)
 @given(_trees(PLAIN_NAMES | ODD_NAMES))
 def test_reads_back_what_it_writes_with_a_template(tree):
     template = Template(tree.parts[0].value, tuple(group.name for group in tree.parts[1:]))
-    assert parse(format(tree, template=template), template=template) == tree
+    assert parse(format_template(tree, template=template), template=template) == tree
 
 
 TYPE = Compare("type", "==", "T")
@@ -158,13 +158,13 @@ TYPE = Compare("type", "==", "T")
 )
 def test_says_what_it_cannot_express(tree, words):
     with pytest.raises(FilterError, match="template syntax") as caught:
-        format(tree)
+        format_template(tree)
     assert words in str(caught.value)
 
 
 def test_writing_for_another_template_is_refused():
     with pytest.raises(TemplateError, match="'News'"):
-        format(And((TYPE, Exists("a"))), template=NEWS)
+        format_template(And((TYPE, Exists("a"))), template=NEWS)
 
 
 ERRORS = [

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matching.oracle import engines
-from recado.filters.deciding import Work
+from recado.filters.evaluate import Work
 from recado.filters.expression import parse
 from recado.matching import undecided as undecided_module
 from recado.matching.naive import NaiveMatcher

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import threading
 
+from recado.overlay.addresses import socket_path
 from recado.overlay.control import Control
-from recado.overlay.names import socket_path
 
 
 @contextlib.contextmanager

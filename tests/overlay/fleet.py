@@ -8,9 +8,8 @@ import msgspec
 
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event
-from recado.overlay.client import Delivered, Outcome, Step, Watch
-from recado.overlay.launch import new_launch, start, stop
-from recado.overlay.plan import Plan
+from recado.overlay.client import Delivered, Outcome, OverlayClient, Step
+from recado.overlay.launch import Plan, new_launch, start, stop
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
 
 
@@ -30,9 +29,9 @@ def launched(plan, tmp_path, processes=0):
 
 
 @contextlib.contextmanager
-def watched(plan, tmp_path, processes=0):
-    with launched(plan, tmp_path, processes) as launch, Watch(map(launch.socket, launch.nodes)) as watch:
-        yield watch
+def connected(plan, tmp_path, processes=0):
+    with launched(plan, tmp_path, processes) as launch, OverlayClient(map(launch.socket, launch.nodes)) as client:
+        yield client
 
 
 def simulate(system, steps):

@@ -6,9 +6,8 @@ from recado.errors import RecadoError
 from recado.filters.evaluate import matches
 from recado.model.codec import read_event, write_flat
 from recado.model.subscription import Subscription
-from recado.overlay.protocol import OverlayProtocol
 from recado.protocols.machine import Asked, Deliver, LinkDown, LinkUp, Persist, Received, Send, Started
-from recado.protocols.pubsub import Notified, Publish, Subscribe, Unsubscribe
+from recado.protocols.pubsub import Notified, OverlayProtocol, Publish, Subscribe, Unsubscribe
 
 
 class News(msgspec.Struct, frozen=True, tag="news"):
@@ -68,4 +67,9 @@ class Flood:
         }
 
 
-FLOOD = OverlayProtocol("flood", Flood, News | Odd)
+FLOOD = OverlayProtocol(
+    name="flood",
+    make=lambda settings, topology: Flood,
+    messages=News | Odd,
+    requests=(Subscribe, Unsubscribe, Publish),
+)

@@ -12,8 +12,7 @@ from overlay.helpers import Proxy, run, until
 from overlay.test_faults import FAST, Reader, delivers, publish_until_heard, tree_node
 from recado.model.subscription import Subscription
 from recado.overlay.client import ask
-from recado.overlay.launch import start
-from recado.overlay.plan import PlannedNode
+from recado.overlay.launch import PlannedNode, start
 from recado.protocols.topology import Topology, random_graph
 
 
@@ -27,7 +26,7 @@ async def cut_at_random(seed, rounds, size=7):
         proxies[first, second] = await Proxy(nodes[first].address).__aenter__()
         nodes[second].connect(proxies[first, second].address)
     for i in graph.nodes:
-        await nodes[i].linked(*(f"n{other}" for other in graph.neighbours(i)))
+        await nodes[i].wait_for_links(*(f"n{other}" for other in graph.neighbours(i)))
     await nodes[0].become_publisher("Tick")
     readers = [Reader(await one.subscribe(Subscription(f"of-{one.name}", type="Tick"))) for one in nodes[1:]]
     await delivers(nodes[0], readers, "start")
@@ -40,7 +39,7 @@ async def cut_at_random(seed, rounds, size=7):
         for proxy in proxies.values():
             proxy.open = True
         for i in graph.nodes:
-            await nodes[i].linked(*(f"n{other}" for other in graph.neighbours(i)))
+            await nodes[i].wait_for_links(*(f"n{other}" for other in graph.neighbours(i)))
         await delivers(nodes[0], readers, f"round-{number}")
     assert all(len(reader.heard) == len(set(reader.heard)) for reader in readers)
     for one in nodes:

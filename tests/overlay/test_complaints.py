@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from overlay.helpers import QUICK, Hand, node, run, until
+from recado.overlay.addresses import Tls
 from recado.overlay.hello import Refuse
-from recado.overlay.limits import Complaints, foreign, why
-from recado.overlay.security import Tls
+from recado.overlay.limits import Complaints, reason_of, sanitize
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 TLS = Tls(CERTIFICATES / "node.pem", CERTIFICATES / "node.key", CERTIFICATES / "ca.pem")
@@ -62,7 +62,7 @@ def test_what_a_stranger_says_stays_on_its_line(caplog):
             assert len(line) < 500
 
     run(test())
-    assert foreign("ção\r\n") == "ção??"
+    assert sanitize("ção\r\n") == "ção??"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_a_stranger_says_stays_on_its_line(caplog):
     ],
 )
 def test_reasons_are_the_systems_words(error, words):
-    assert why(error).startswith(words)
+    assert reason_of(error).startswith(words)
 
 
 def test_tls_handshakes_count_as_connections(caplog):
@@ -90,7 +90,7 @@ def test_tls_handshakes_count_as_connections(caplog):
             assert a.links._open == 3
             assert "the limit is 3" in caplog.text
             async with node("b", tls=TLS, peers=[str(a.address)]):
-                await a.linked("b")
+                await a.wait_for_links("b")
             for _, writer in mute:
                 writer.close()
 

@@ -11,9 +11,9 @@ import pytest
 
 from overlay.background import background
 from overlay.helpers import QUICK, node
+from recado.overlay.addresses import find_node, overlay_folder, running_nodes, socket_path
 from recado.overlay.client import NodeClient, ask
 from recado.overlay.limits import OverlayError
-from recado.overlay.names import find_node, overlay_folder, running, socket_path
 
 
 def path_of(name, overlay="recado"):
@@ -133,7 +133,7 @@ def test_a_socket_that_a_killed_node_left_is_taken_over_but_not_a_living_one():
 
 def test_nodes_are_listed_with_their_numbers_in_order():
     with background(*(node(f"n{number}") for number in (10, 2, 1))):
-        assert [path.stem for path in running()] == ["n1", "n2", "n10"]
+        assert [path.stem for path in running_nodes()] == ["n1", "n2", "n10"]
 
 
 def test_a_request_nested_without_end_is_refused_and_the_node_goes_on():
@@ -151,7 +151,7 @@ def test_nodes_are_found_by_name():
         with background(node("b", overlay="one"), node("a", overlay="two")):
             assert find_node("b") == path_of("b", "one")
             assert find_node("two/a") == path_of("a", "two")
-            assert len(running()) == 3
+            assert len(running_nodes()) == 3
             with pytest.raises(OverlayError, match="'/one' is no name of a node or overlay"):
                 find_node("/one/a")
             for name in ("", "a"):

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from overlay.fleet import plan_of, random_script, simulate, watched
-from recado.overlay.client import Step, perform
+from overlay.fleet import connected, plan_of, random_script, simulate
+from recado.overlay.client import Step, run_script
 from recado.protocols.topology import NET_13, NET_16, Topology, random_graph, random_tree
 from recado.protocols.trees import TreeNode
 from recado.sim.system import System
@@ -34,9 +34,9 @@ def assert_same(live, simulated):
 
 
 def compare(topology, steps, tmp_path, processes):
-    with watched(plan_of(topology), tmp_path, processes) as watch:
-        live = list(perform(watch, steps))
-        tables = {name: shown["machine"]["tables"] for name, shown in watch.all("show").items()}
+    with connected(plan_of(topology), tmp_path, processes) as client:
+        live = list(run_script(client, steps))
+        tables = {name: shown["machine"]["tables"] for name, shown in client.ask_all("show").items()}
         system = System(topology, TreeNode)
         for step, simulated, real in zip(steps, simulate(system, steps), live, strict=True):
             assert real.deliveries == simulated.deliveries, step

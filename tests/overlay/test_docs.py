@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from recado.cli.app import main
+from recado.overlay.addresses import running_nodes
 from recado.overlay.client import ask
 from recado.overlay.limits import OVERLAY_LIMITS
-from recado.overlay.names import running
 
 PAGE = Path(__file__).parents[2] / "docs" / "overlay.md"
 BLOCK = re.compile(r"^```(shell-session|toml|ndjson)[ \t]*(\S*)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -72,7 +72,7 @@ class Session:
         assert re.fullmatch(expected, text, re.DOTALL), f"{command} wrote\n{text}"
 
     def end(self):
-        for path in running():
+        for path in running_nodes():
             ask(path, "stop")
         for process in self.processes:
             process.wait(20)

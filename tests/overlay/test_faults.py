@@ -15,18 +15,15 @@ from overlay.helpers import Hand, Proxy, node, run, until
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.overlay.client import NodeClient, ask
-from recado.overlay.launch import start, unlinked
-from recado.overlay.plan import PlannedNode
-from recado.overlay.protocol import trees
+from recado.overlay.launch import PlannedNode, missing_links, start
 from recado.protocols.pubsub import Notified
 from recado.protocols.topology import parse_edges
 
 FAST = {"repair_seconds": 0.05, "patience": 2.0, "settle_seconds": 1.0}
-TREES = trees(FAST)
 
 
 def tree_node(name, **options):
-    return node(name, protocol=TREES, **options)
+    return node(name, protocol="trees", settings=FAST, **options)
 
 
 class Reader:
@@ -71,8 +68,8 @@ async def square():
     proxy = await Proxy(a.address).__aenter__()
     b = await tree_node("b", peers=[proxy.address, str(d.address)]).start()
     c = await tree_node("c", peers=[str(a.address), str(d.address)]).start()
-    await a.linked("b", "c")
-    await d.linked("b", "c")
+    await a.wait_for_links("b", "c")
+    await d.wait_for_links("b", "c")
     await a.become_publisher("Tick")
     readers = [Reader(await one.subscribe(Subscription(f"of-{one.name}", type="Tick"))) for one in (b, c, d)]
     return a, b, c, d, proxy, readers
@@ -94,7 +91,7 @@ def test_a_cut_link_is_gone_around_and_used_again():
         await until(lambda: "b" not in a.links.links and "a" not in b.links.links)
         await delivers(a, readers, "cut")
         proxy.open = True
-        await a.linked("b")
+        await a.wait_for_links("b")
         await delivers(a, readers, "after")
         assert all(len(reader.heard) == len(set(reader.heard)) for reader in readers)
         await end(a, b, c, d, proxy=proxy, readers=readers)
@@ -111,7 +108,7 @@ def test_a_link_that_carries_nothing_any_more_is_gone_around():
         await delivers(a, readers, "stuck")
         proxy.flowing.set()
         proxy.cut()
-        await a.linked("b")
+        await a.wait_for_links("b")
         await delivers(a, readers, "after")
         await end(a, b, c, d, proxy=proxy, readers=readers)
 
@@ -122,10 +119,10 @@ def test_links_that_flap_all_the_time_leave_a_working_overlay():
     async def test():
         a, b, c, d, proxy, readers = await square()
         for _ in range(15):
-            await a.linked("b")
+            await a.wait_for_links("b")
             proxy.cut()
             await until(lambda: "b" not in a.links.links or "a" not in b.links.links)
-        await a.linked("b")
+        await a.wait_for_links("b")
         await delivers(a, readers, "after")
         await end(a, b, c, d, proxy=proxy, readers=readers)
 
@@ -138,7 +135,7 @@ def test_a_stranger_who_speaks_the_protocol_badly_harms_nobody():
     async def test():
         a, b, c, d, proxy, readers = await square()
         hand = await (await Hand.to(a)).become("x", a)
-        await a.linked("x")
+        await a.wait_for_links("x")
         for message in (["Q_YES", "of-d", 7], ["C", "nobody", 1, False], ["MP_NO", 12], ["CUT", 99], ["REDO", 5]):
             hand.say(message, control=False)
         hand.say(["Q", ["evil", 1, "Tick", "Price <"]], control=False)
@@ -154,7 +151,7 @@ def test_a_subscriber_that_leaves_and_one_that_joins():
     async def test():
         a, b, c, d, proxy, readers = await square()
         e = await tree_node("e", peers=[str(d.address)]).start()
-        await e.linked("d")
+        await e.wait_for_links("d")
         newcomer = Reader(await e.subscribe(Subscription("of-e", type="Tick")))
         await delivers(a, [*readers, newcomer], "joined")
         await e.stop()
@@ -203,7 +200,7 @@ def test_a_killed_node_is_gone_around_and_comes_back_with_its_subscription(tmp_p
         publish_until_heard(launch, "a", ["d"], "around")
 
         os.kill(launch.nodes["d"].process, signal.SIGKILL)
-        wait_until(lambda: "d" not in ask(launch.socket("a"), "show")["links"] and len(unlinked(launch)) >= 2)
+        wait_until(lambda: "d" not in ask(launch.socket("a"), "show")["links"] and len(missing_links(launch)) >= 2)
         assert sorted(start(launch)) == sorted([relay, "d"])
         with NodeClient(launch.socket("d")) as client:
             client.ask("follow", id="s")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from recado.overlay.hello import HEADER_BYTES, Frame, FrameDecoder, header
 from recado.overlay.limits import LinkError
-from recado.overlay.protocol import TREES
+from recado.protocols.trees import PROTOCOL
 from recado.protocols.trees.messages import Interest, Q
 from recado.protocols.wire import wire_size
 
@@ -70,6 +70,6 @@ def test_garbage_gives_frames_or_a_link_error_and_never_more_than_it_has(garbage
 def test_the_simulator_counts_what_is_sent():
     assert len(header(b"")) == HEADER_BYTES
     message = Q(Interest("s-1", 1, "Tick", "Price < 25"))
-    payload = TREES.encode(message)
+    payload = PROTOCOL.configure({}).encode(message)
     assert len(header(payload) + payload) == wire_size(message)
-    assert TREES.decode(payload) == message
+    assert PROTOCOL.configure({}).decode(payload) == message

@@ -8,9 +8,9 @@ import pytest
 
 from overlay.helpers import node
 from recado.model.subscription import Subscription
+from recado.overlay.addresses import running_nodes, socket_path
 from recado.overlay.launch import run_nodes
 from recado.overlay.limits import OverlayError
-from recado.overlay.names import running, socket_path
 from recado.overlay.state import FileState
 
 
@@ -32,7 +32,7 @@ def test_a_signal_stops_all_nodes():
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert host([node("a"), node("b")], then) == 0
-    assert running() == []
+    assert running_nodes() == []
 
 
 def test_nodes_can_be_stopped_one_by_one():
@@ -68,4 +68,4 @@ def test_one_node_that_cannot_start_ends_the_process(tmp_path):
 
     with pytest.raises(OverlayError, match="a shared key is needed"):
         host([node("a"), node("b", listen="0.0.0.0:0")], then)
-    assert running() == []
+    assert running_nodes() == []

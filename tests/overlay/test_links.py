@@ -12,11 +12,11 @@ from overlay.flood import FLOOD, News, Odd
 from overlay.helpers import QUICK, Hand, Proxy, node, run, take, until
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.overlay.addresses import Tls
 from recado.overlay.hello import Hello, Ping, Pong, Refuse, encode_control, header
 from recado.overlay.limits import OverlayError
 from recado.overlay.node import Node
-from recado.overlay.protocol import OverlayProtocol
-from recado.overlay.security import Tls
+from recado.protocols.wire import encode
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 KEY = b"0123456789abcdef"
@@ -32,8 +32,8 @@ def refusals(words):
 def test_a_message_crosses_two_links():
     async def test():
         async with node("a") as a, node("b", peers=[str(a.address)]) as b, node("c", peers=[str(b.address)]) as c:
-            await a.linked("b")
-            await b.linked("a", "c")
+            await a.wait_for_links("b")
+            await b.wait_for_links("a", "c")
             stream = await c.subscribe(Subscription("s"))
             await a.publish(Event("e"))
             assert await take(stream, 1) == ["e"]
@@ -47,8 +47,8 @@ def test_two_nodes_that_dial_each_other_have_one_link(attempt):
         async with node("a") as a, node("b") as b:
             a.connect(str(b.address))
             b.connect(str(a.address))
-            await a.linked("b")
-            await b.linked("a")
+            await a.wait_for_links("b")
+            await b.wait_for_links("a")
             await until(lambda: a.links._open == b.links._open == 1)
             assert a.links.links["b"].dialled is not b.links.links["a"].dialled
             stream = await b.subscribe(Subscription("s"))
@@ -67,7 +67,7 @@ def test_many_that_all_dial_each_other_have_one_link_a_pair():
                 if one is not other:
                     one.connect(str(other.address))
         for one in nodes:
-            await one.linked(*(other.name for other in nodes if other is not one))
+            await one.wait_for_links(*(other.name for other in nodes if other is not one))
         await until(lambda: all(one.links._open == 5 for one in nodes))
         for one in nodes:
             await one.stop()
@@ -94,7 +94,7 @@ def test_a_dialler_comes_back_to_a_node_that_was_away():
         async with node("b", peers=[address]) as b:
             stream = await b.subscribe(Subscription("s"))
             for turn in range(3):
-                await a.linked("b")
+                await a.wait_for_links("b")
                 await a.publish(Event(f"e{turn}"))
                 assert await take(stream, 1) == [f"e{turn}"]
                 await a.stop()
@@ -108,7 +108,7 @@ def test_a_dialler_comes_back_to_a_node_that_was_away():
 def test_a_cut_link_is_told_to_both_machines_and_comes_back():
     async def test():
         async with node("a") as a, Proxy(a.address) as proxy, node("b", peers=[proxy.address]) as b:
-            await b.linked("a")
+            await b.wait_for_links("a")
             proxy.open = False
             proxy.cut()
             await until(lambda: not a.driver.machine.neighbours and not b.driver.machine.neighbours)
@@ -126,7 +126,7 @@ def test_a_silent_peer_is_noticed_and_others_are_not_disturbed(caplog):
             node("b", peers=[proxy.address]) as b,
             node("c", peers=[str(a.address)]) as c,
         ):
-            await a.linked("b", "c")
+            await a.wait_for_links("b", "c")
             proxy.flowing.clear()
             await until(lambda: "b" not in a.links.links)
             assert "c" in a.links.links
@@ -135,7 +135,7 @@ def test_a_silent_peer_is_noticed_and_others_are_not_disturbed(caplog):
             assert await take(stream, 1) == ["e"]
             proxy.flowing.set()
             proxy.cut()
-            await b.linked("a")
+            await b.wait_for_links("a")
 
     caplog.set_level(logging.INFO)
     run(test())
@@ -145,7 +145,7 @@ def test_a_silent_peer_is_noticed_and_others_are_not_disturbed(caplog):
 def test_an_idle_link_stays():
     async def test():
         async with node("a") as a, node("b", peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             link = a.links.links["b"]
             await until(lambda: asyncio.get_running_loop().time() - link.since > 2 * QUICK.silence_seconds)
             assert a.links.links["b"] is link
@@ -160,11 +160,11 @@ def test_a_crash_that_nobody_noticed_gives_way_to_the_new_connection():
     async def test():
         async with node("m", limits=msgspec.structs.replace(QUICK, ping_seconds=60.0, silence_seconds=60.0)) as m:
             ghost = await (await Hand.to(m)).become("b", m)
-            await m.linked("b")
+            await m.wait_for_links("b")
             dead = m.links.links["b"]
             async with node("b", peers=[str(m.address)]) as b:
-                await b.linked("m")
-                await m.linked("b")
+                await b.wait_for_links("m")
+                await m.wait_for_links("b")
                 assert m.links.links["b"] is not dead
             ghost.writer.close()
 
@@ -177,7 +177,7 @@ def test_the_side_that_does_not_decide_takes_what_the_other_accepts():
     async def test():
         async with node("a") as a:
             first = await (await Hand.to(a)).become("z", a)
-            await a.linked("z")
+            await a.wait_for_links("z")
             old = a.links.links["z"]
             second = await (await Hand.to(a)).become("z", a)
             await until(lambda: a.links.links.get("z") not in (None, old))
@@ -194,7 +194,7 @@ def test_a_second_node_of_a_name_does_not_take_the_link_of_the_first(middle, dou
     async def test():
         caplog.set_level(logging.INFO)
         async with node(middle) as m, node(double, peers=[str(m.address)]) as first:
-            await m.linked(double)
+            await m.wait_for_links(double)
             link = m.links.links[double]
             async with node(double, peers=[str(m.address)]):
                 await until(lambda: "name already" in caplog.text or "names are unique in an overlay" in caplog.text)
@@ -215,7 +215,7 @@ def test_a_slow_peer_is_cut_and_others_are_not_hurt(caplog):
     async def test():
         async with node("a", limits=limits) as a, node("c", peers=[str(a.address)], limits=limits) as c:
             slow = await (await Hand.to(a)).become("b", a)
-            await a.linked("b", "c")
+            await a.wait_for_links("b", "c")
             stream = await c.subscribe(Subscription("s"))
             sent = 0
             while "b" in a.links.links:
@@ -236,7 +236,7 @@ def test_a_publisher_waits_for_a_crowded_link():
 
     async def test():
         async with node("a", limits=limits) as a, node("c", peers=[str(a.address)], limits=limits) as c:
-            await a.linked("c")
+            await a.wait_for_links("c")
             stream = await c.subscribe(Subscription("s"))
             for number in range(100):
                 await a.publish(Event(f"e{number}", attributes={"text": "x" * 60_000}))
@@ -250,7 +250,7 @@ def test_a_message_that_no_peer_would_take_is_not_sent(caplog):
     async def test():
         limits = msgspec.structs.replace(QUICK, frame_bytes=1_000)
         async with node("a", limits=limits) as a, node("b", peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             stream = await b.subscribe(Subscription("s"))
             await a.publish(Event("large", attributes={"text": "x" * 1_000}))
             await a.publish(Event("small"))
@@ -272,7 +272,7 @@ def test_any_bytes_at_all_harm_nobody():
         hello = encode_control(Hello(1, "recado", "flood", "x", b"n" * 16))
         right = header(hello, control=True) + hello
         async with node("a") as a, node("b", peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             for _ in range(1_000):
                 data = bytearray(right if rng.random() < 0.7 else rng.randbytes(rng.randrange(1, 200)))
                 for _ in range(rng.randrange(3)):
@@ -295,9 +295,9 @@ def test_any_bytes_at_all_on_a_link_harm_nobody():
 
     async def test():
         rng = Random(5)
-        payload = FLOOD.encode(News(b'{"id": "e-1", "Price": 3}'))
+        payload = encode(News(b'{"id": "e-1", "Price": 3}'))
         async with node("a") as a, node("b", peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             for _ in range(150):
                 hand = await (await Hand.to(a)).become("x", a)
                 data = bytearray((header(payload) + payload) * 3)
@@ -328,7 +328,7 @@ def test_any_bytes_at_all_on_a_link_harm_nobody():
 def test_garbage_ends_that_connection_with_a_reason_and_nothing_else(sent, reason, caplog):
     async def test():
         async with node("a") as a, node("b", peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             hand = await Hand.to(a)
             hand.writer.write(sent)
             (told,) = refusals(await hand.last_words())
@@ -366,7 +366,7 @@ def test_garbage_on_a_link_ends_that_link_only(data, reason, caplog):
     async def test():
         async with node("a") as a, node("c", peers=[str(a.address)]) as c:
             hand = await (await Hand.to(a)).become("b", a)
-            await a.linked("b", "c")
+            await a.wait_for_links("b", "c")
             hand.writer.write(data)
             (told,) = refusals(await hand.last_words())
             assert reason in told
@@ -384,7 +384,7 @@ def test_half_a_frame_before_the_end_is_told_in_the_log(caplog):
     async def test():
         async with node("a") as a:
             hand = await (await Hand.to(a)).become("b", a)
-            await a.linked("b")
+            await a.wait_for_links("b")
             hand.writer.write(b"\x00\x00\x01\x00half")
             hand.writer.close()
             await until(lambda: not a.links.links)
@@ -398,8 +398,8 @@ def test_a_message_that_the_machine_fails_at_ends_that_link_only(caplog):
     async def test():
         async with node("a") as a, node("c", peers=[str(a.address)]) as c:
             hand = await (await Hand.to(a)).become("b", a)
-            await a.linked("b", "c")
-            payload = FLOOD.encode(Odd())
+            await a.wait_for_links("b", "c")
+            payload = encode(Odd())
             hand.writer.write(header(payload) + payload)
             (told,) = refusals(await hand.last_words())
             assert "b sent a Odd that cannot be taken: a bug in the machine" in told
@@ -426,7 +426,7 @@ def test_too_many_connections_are_refused_with_the_limit():
     async def test():
         limits = msgspec.structs.replace(QUICK, connections=3, hello_seconds=5.0)
         async with node("a", limits=limits) as a, node("b", peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             hands = [await Hand.to(a) for _ in range(2)]
             await until(lambda: a.links._open == 3)
             extra = await Hand.to(a)
@@ -452,7 +452,7 @@ def test_too_many_connections_are_refused_with_the_limit():
         ({"overlay": "other"}, "the other side is of overlay"),
         ({"key": b"another key, long"}, "the shared keys differ"),
         ({"key": b""}, "the shared keys differ"),
-        ({"protocol": OverlayProtocol("other", FLOOD.make, Odd)}, "the other side is of protocol"),
+        ({"protocol": msgspec.structs.replace(FLOOD, name="other")}, "the other side is of protocol"),
     ],
 )
 def test_nodes_that_do_not_fit_do_not_link(options, reason, caplog):
@@ -470,7 +470,7 @@ def test_nodes_that_do_not_fit_do_not_link(options, reason, caplog):
 def test_nodes_with_the_same_key_link():
     async def test():
         async with node("a", key=KEY) as a, node("b", key=KEY, peers=[str(a.address)]) as b:
-            await b.linked("a")
+            await b.wait_for_links("a")
 
     run(test())
 
@@ -509,7 +509,7 @@ def tls(name, ca="ca.pem"):
 def test_links_over_tls():
     async def test():
         async with node("a", tls=tls("node")) as a, node("b", tls=tls("node"), peers=[str(a.address)]) as b:
-            await a.linked("b")
+            await a.wait_for_links("b")
             assert a.links.links["b"]._writer.get_extra_info("cipher")
             stream = await b.subscribe(Subscription("s"))
             await a.publish(Event("e"))

@@ -3,10 +3,9 @@
 import pytest
 
 from overlay.fleet import plan_of
-from recado.overlay.launch import new_launch, read_launch, relaunch, stop
+from recado.overlay.launch import new_launch, read_launch, read_plan, relaunch, stop
 from recado.overlay.limits import OverlayError
-from recado.overlay.plan import read_plan
-from recado.overlay.protocol import trees
+from recado.protocols.registry import find_protocol
 from recado.protocols.topology import NET_16, parse_edges
 
 
@@ -59,8 +58,11 @@ def test_networks(write):
         ('overlay = "o"\nlinks = ["a-b"]\n[nodes.c]\nlisten = 3', "at `$.nodes[...].listen`"),
         ('overlay = "o"\nnetwork = "NET-13"\n[nodes.Z]', "nodes.Z: the network has no such node"),
         ('overlay = "o"\nlinks = ["a-b"]\nlnks = 1', "unknown field `lnks`"),
-        ('overlay = "o"\nlinks = ["a-b"]\n[settings]\nbufer = 1', "there is no setting 'bufer'; there are filtering"),
-        ('overlay = "o"\nlinks = ["a-b"]\n[settings]\nbuffer = "x"', "Expected `int`, got `str` - at `$.buffer`"),
+        ('overlay = "o"\nlinks = ["a-b"]\n[settings]\nbufer = 1', "has no setting 'bufer'; it has filtering"),
+        (
+            'overlay = "o"\nlinks = ["a-b"]\n[settings]\nbuffer = "x"',
+            "setting 'buffer' of protocol 'trees': Expected `int`",
+        ),
         ('overlay = "o"\nlinks = ["a-b"]\n[settings]\nmpp = "x"', "mpp"),
     ],
 )
@@ -96,5 +98,7 @@ def test_an_overlay_that_was_never_started(tmp_path):
 
 
 def test_what_must_be_common_is_part_of_the_protocols_name():
-    assert trees({"buffer": 5}).name == "trees"
-    assert trees({"mpp": "stream", "forwarding": "subscriptions"}).name == "trees mpp=stream forwarding=subscriptions"
+    trees = find_protocol("trees")
+    assert trees.configure({"buffer": 5}).name == "trees"
+    options = {"mpp": "stream", "forwarding": "subscriptions"}
+    assert trees.configure(options).name == "trees mpp=stream forwarding=subscriptions"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from recado.overlay import launch as ports
+from recado.overlay.addresses import Address
 from recado.overlay.launch import free_address
 from recado.overlay.limits import OverlayError
-from recado.overlay.security import Address
 
 
 def test_ports_differ_are_free_and_not_among_those_the_system_gives_away():

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
+from recado.overlay.addresses import Address, Tls, check_listening, read_address, read_key
 from recado.overlay.limits import OverlayError
-from recado.overlay.link import Backoff
-from recado.overlay.security import Address, Tls, check_listening, read_address, read_key
+from recado.overlay.links import Backoff
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 TLS = Tls(CERTIFICATES / "node.pem", CERTIFICATES / "node.key", CERTIFICATES / "ca.pem")

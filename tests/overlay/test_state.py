@@ -7,7 +7,6 @@ import pytest
 from overlay.helpers import node, run
 from recado.model.subscription import Subscription
 from recado.overlay.limits import OverlayError
-from recado.overlay.protocol import TREES
 from recado.overlay.state import FILE, FileState
 
 
@@ -77,7 +76,7 @@ def test_state_that_the_machine_finds_no_sense_in_stops_the_start_and_frees_the_
 
     async def test():
         with pytest.raises(OverlayError, match="what the node saved cannot be used"):
-            await node("a", protocol=TREES, state=tmp_path).start()
+            await node("a", protocol="trees", state=tmp_path).start()
 
     run(test())
     FileState(tmp_path, "a").close()
@@ -95,7 +94,7 @@ def test_a_full_disk_is_met_at_the_commit_only(tmp_path):
     state.close(commit=False)
     again = FileState(tmp_path, "a")
     assert again.load() == {}
-    assert again.kept() == []
+    assert again.kept_subscriptions() == []
     again.close()
 
 

@@ -23,7 +23,7 @@ from recado.pipeline.readers import Source
 from recado.pipeline.sets import DETAIL_SCHEMA, SubscriptionSet, build
 from recado.pipeline.worker import EventForm, match_record_batch
 from recado.semantics.cache import SimilarityCache
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge
 from recado.semantics.lexicon.information import load_lexicon
 from recado.semantics.lexicon.languages import add_language
 from recado.semantics.match import semantic_match

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from matching.exact.check import expected
 from matching.exact.generator import events, subscriptions
 from matching.exact.ways import fill, to_arrow, to_json
-from recado.filters import expression
+from recado.filters.expression import format_expression
 from recado.model.codec import write_cloudevent
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
@@ -48,7 +48,7 @@ def whole(some_subscriptions, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def parts(spark, some_subscriptions, tmp_path_factory):
-    records = [{"id": s.id, "filter": expression.format(s.filter), "type": s.type} for s in some_subscriptions]
+    records = [{"id": s.id, "filter": format_expression(s.filter), "type": s.type} for s in some_subscriptions]
     lines = [(json.dumps({name: value for name, value in record.items() if value}),) for record in records]
     frame = spark.createDataFrame(lines, "value string")
     return build_partitions(frame, tmp_path_factory.mktemp("exact-parts") / "set", partitions=3)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from recado.errors import RecadoError
 from recado.semantics.embedding import model
 from recado.semantics.embedding.encoder import Encoder, product
-from recado.semantics.embedding.files import MOST_PIECES, WordPiece, read_tensors, split
-from recado.semantics.embedding.model import Model, load_model
+from recado.semantics.embedding.model import MOST_PIECES, Model, WordPiece, load_model, read_tensors, split
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "price", "sale", "##s", "##price", "un", "##able", "!", "日", "cafe"]
 

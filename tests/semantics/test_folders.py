@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from recado.errors import RecadoError
-from recado.semantics.folders import cache_folder, data_folder, read_limited, write_whole
+from recado.semantics.files import cache_folder, data_folder, read_limited, write_whole
 
 
 def test_the_environment_decides(monkeypatch, tmp_path):

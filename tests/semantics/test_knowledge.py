@@ -6,8 +6,7 @@ import pytest
 
 from recado.errors import RecadoError
 from recado.semantics.cache import SimilarityCache
-from recado.semantics.engine import Semantics
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge, Semantics
 from recado.semantics.overrides import ReviewList
 from recado.semantics.settings import SemanticSettings
 

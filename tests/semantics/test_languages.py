@@ -10,7 +10,7 @@ from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.lexicon import languages
 from recado.semantics.lexicon.languages import add_language, installed, load_language
-from recado.semantics.name_parser import NameReader
+from recado.semantics.names import NameReader
 from recado.semantics.settings import SemanticSettings
 
 SAMPLE = Path(__file__).parent / "por-sample.tab"

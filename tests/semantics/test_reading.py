@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from recado.errors import RecadoError
 from recado.semantics.frequencies import Frequencies, weight
-from recado.semantics.name_parser import NameReader, plain_words
+from recado.semantics.names import NameReader, plain_words
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from recado.filters.evaluate import matches, names_of
 from recado.filters.syntax import parse_filter
 from recado.model.event import ENVELOPE, Event
 from recado.model.filter import FALSE, TRUE, And, Compare, Exists, Not, Or, Sql
-from recado.semantics.alignment import Alignment, Pair, constraint_names, renamed, rewrite
+from recado.semantics.alignment import Alignment, Pair, constraint_names, rename_event, rewrite
 from strategies import events, filters
 
 A, B, X = Compare("a", ">", 1), Compare("b", "==", "x"), Exists("x")
@@ -91,6 +91,6 @@ def test_with_identical_names_nothing_changes(filter, event):
 
 def test_an_event_under_the_subscribers_names():
     event = Event("e", "sale", attributes={"price": 60, "product": "book"})
-    found = renamed(event, alignment({"sale price": "price", "product": "product", "kind": "type", "x": None}))
+    found = rename_event(event, alignment({"sale price": "price", "product": "product", "kind": "type", "x": None}))
     assert found.attributes == {"price": 60, "product": "book", "sale price": 60, "kind": "sale"}
-    assert renamed(event, alignment({"time": "price", "specversion": "price", "product": "price"})) is event
+    assert rename_event(event, alignment({"time": "price", "specversion": "price", "product": "price"})) is event

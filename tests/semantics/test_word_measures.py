@@ -8,7 +8,7 @@ import pytest
 from recado.errors import RecadoError
 from recado.semantics.lexicon.information import load_information
 from recado.semantics.measures.wordnet import WORD_MEASURES, WordNetWords
-from recado.semantics.name_parser import NameReader, Word
+from recado.semantics.names import NameReader, Word
 
 REFERENCE = """\
 cat, dog                | 0.8571 | 0.8863 | 0.5374 | 7.2549

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from benchmarks.service.attack import FILTERS, large_event
-from recado.filters.deciding import STEPS
+from recado.filters.evaluate import STEPS
 from recado.matching.undecided import Sifted, Undecided
 from recado.server import dispatcher as dispatch
 from recado.server import engine as engine_core

@@ -11,7 +11,7 @@ import numpy as np
 from matching.exact.check import expected
 from matching.exact.generator import events, subscriptions
 from matching.exact.ways import fill
-from recado.filters import expression
+from recado.filters.expression import format_expression
 from recado.model.codec import read_event
 from server.engine_kit import ANA, BEN, TestLeg, opened, settled, story
 
@@ -39,7 +39,11 @@ async def test_what_is_sent_is_what_the_evaluator_says(tmp_path):
     right = expected(some_subscriptions, some_events)
     engine = await opened(tmp_path)
     for subscription in some_subscriptions:
-        record = {"id": subscription.id, "filter": expression.format(subscription.filter), "type": subscription.type}
+        record = {
+            "id": subscription.id,
+            "filter": format_expression(subscription.filter),
+            "type": subscription.type,
+        }
         record = {name: value for name, value in record.items() if value}
         await engine.subscribe(ANA, msgspec.json.encode(record), "phone")
     sizes = [1, 1, 2, 7, 30, 31, 32, 33, 63]

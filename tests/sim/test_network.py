@@ -5,7 +5,7 @@ import pytest
 from recado.protocols.machine import Send
 from recado.sim.draws import constant, uniform
 from recado.sim.kernel import Simulation, SimulationError, stream
-from recado.sim.network import Around, Bandwidth, Euclidean, Links, Mesh, UnitDelay
+from recado.sim.network import Bandwidth, Euclidean, Links, Mesh, NetworkWrapper, UnitDelay
 from sim.machines import Recorder
 
 
@@ -96,6 +96,6 @@ def test_a_model_around_another_changes_nothing_by_itself():
         def audience(self, sender, size_bytes, now):
             return [(2, now + size_bytes, -50.0)]
 
-    assert Around(Air()).arrivals(1, 2, 0, 3.0) == (4.0,)
-    assert Around(Air()).audience(1, 7, 3.0) == [(2, 10.0, -50.0)]
+    assert NetworkWrapper(Air()).arrivals(1, 2, 0, 3.0) == (4.0,)
+    assert NetworkWrapper(Air()).audience(1, 7, 3.0) == [(2, 10.0, -50.0)]
     assert Bandwidth(Air(), 7).audience(1, 7, 3.0) == [(2, 11.0, -50.0)]

@@ -5,7 +5,7 @@ import pytest
 from recado.protocols.machine import LinkDown, LinkUp, Received, Send, Started
 from recado.protocols.topology import line, parse_edges, random_graph
 from recado.sim.draws import uniform
-from recado.sim.faults import Cuts, Outages, storm
+from recado.sim.faults import Cuts, Outages, schedule_failures
 from recado.sim.kernel import Simulation, SimulationError, stream
 from recado.sim.network import Links, UnitDelay
 from sim.machines import Flood, Recorder
@@ -93,7 +93,7 @@ def test_neighbours_notice_a_crash_and_the_return():
     assert stage.made["b"][1].seen == [
         (4.0, Started((), {})), (4.5, LinkUp("a")), (4.5, LinkUp("c")), (5.6, Received("a", 4.6)),
     ]  # fmt: skip
-    assert stage.outages.live("b")
+    assert stage.outages.is_live("b")
 
 
 def test_what_a_node_sent_before_its_crash_may_arrive_until_it_is_noticed():
@@ -123,7 +123,7 @@ def test_a_cut_link_stays_down_when_its_node_restarts():
     assert stage.seen("b", 1) == [(2.5, LinkUp("c"))]
     assert stage.outages.works("b", "c")
     assert not stage.outages.works("a", "b")
-    stage.outages.calm()
+    stage.outages.restore_all()
     stage.simulation.run()
     assert stage.seen("a")[-1][1] == LinkUp("b")
 
@@ -172,7 +172,7 @@ def test_after_a_storm_everybody_knows_the_links_that_work(seed):
     for node in topology.nodes:
         simulation.add(node, Flood(node), topology.neighbours(node))
     outages = Outages(simulation, topology, Flood, cuts, notice_seconds=0.3)
-    storm(outages, stream(seed, "storm"), rate=5.0, seconds=20.0)
+    schedule_failures(outages, stream(seed, "storm"), rate=5.0, seconds=20.0)
     for number in range(100):
         simulation.at(number / 5, lambda number=number: simulation.ask(number % 12, f"word {number}"))
     simulation.run()
@@ -212,9 +212,9 @@ def test_a_storm_is_the_same_for_the_same_stream():
         for node in topology.nodes:
             simulation.add(node, Recorder())
         outages = Outages(simulation, topology, Recorder, cuts)
-        turn = outages.turn
-        outages.turn = lambda target: (turned.append((simulation.now, target)), turn(target))
-        storm(outages, stream(seed), rate=1.0, seconds=30.0)
+        toggle = outages.toggle
+        outages.toggle = lambda target: (turned.append((simulation.now, target)), toggle(target))
+        schedule_failures(outages, stream(seed), rate=1.0, seconds=30.0)
         simulation.run()
         return turned
 

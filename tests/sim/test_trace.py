@@ -51,7 +51,7 @@ HERE = Path(__file__).parents[1]
 
 def in_another_process(seed, hash_seed):
     code = f"from sim.whole import everything, trees; print(everything({seed}), trees({seed}), sep=chr(10))"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return tuple(done.stdout.splitlines())
 

@@ -10,7 +10,7 @@ from recado.protocols.topology import Topology, random_graph
 from recado.protocols.trees import TreeNode, TreeSettings
 from recado.protocols.wire import wire_size
 from recado.sim.draws import uniform
-from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, storm
+from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, schedule_failures
 from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Bandwidth, Links
 from recado.sim.trace import Trace
@@ -40,7 +40,7 @@ def everything(seed):
     for name in topology.nodes:
         simulation.add(name, Restless(name, topology.nodes))
     outages = Outages(simulation, topology, lambda name: Restless(name, topology.nodes), cuts, 0.2)
-    storm(outages, stream(seed, "storm"), 1.0, 20.0)
+    schedule_failures(outages, stream(seed, "storm"), 1.0, 20.0)
     return told(simulation, trace)
 
 
@@ -58,7 +58,7 @@ def trees(seed):
     outages = Outages(simulation, topology, tree_node, cuts, 0.2)
     for number, target in enumerate([*topology.edges[:6], *topology.nodes[3:7]]):
         for time in (3.0 + number, 4.5 + number):
-            simulation.at(time, lambda target=target: outages.turn(target))
+            simulation.at(time, lambda target=target: outages.toggle(target))
     return told(simulation, trace)
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recado.cli.describe import show
 from recado.cli.inputs import Problems
 from recado.cli.match import Counts, Engine, make_engine, read_events, read_subscriptions
 from recado.cli.output import console, write_json
 from recado.cli.verb import verb
+from recado.filters.nodes import show
 from recado.model.event import Event
 
 if TYPE_CHECKING:

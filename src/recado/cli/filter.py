@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from recado.cli.describe import describe, verdict
 from recado.cli.output import complain, console, for_people, write_json, write_line
 from recado.cli.verb import BAD_INPUT, FAILED, OK, Source, verb
 from recado.errors import FilterError
-from recado.filters import covering
-from recado.filters import covering as merging
 from recado.filters.cost import check_filter, cost_of
-from recado.filters.covering import find_witness
-from recado.filters.evaluate import View, evaluate, names_of, walk
-from recado.filters.expression import format as format_filter
+from recado.filters.covering import covers as filter_covers
+from recado.filters.covering import find_witness, merge_imperfect, satisfiable
+from recado.filters.covering import merge as merge_filters
+from recado.filters.evaluate import evaluate, names_of, walk
+from recado.filters.expression import format_expression
+from recado.filters.nodes import KINDS, View, is_predicate, predicate_kind, show
 from recado.filters.normal import filter_key, normal_form
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.codec import read_event
@@ -22,6 +22,7 @@ from recado.model.event import expansions
 from recado.model.filter import And, Constant, Filter, Not, Or
 from recado.model.flat import jsonable
 from recado.model.limits import LIMITS
+from recado.model.values import Kind, kind_of
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -56,7 +57,7 @@ def check(filter: Source, /, *, syntax: Syntax = "auto", json: bool = False) -> 
         return BAD_INPUT
     facts = _facts(parsed)
     if for_people(json):
-        write_line(f"ok: {format_filter(parsed)}")
+        write_line(f"ok: {format_expression(parsed)}")
         write_line(f"cost {facts['cost']:,} of {LIMITS.filter_cost:,}, predicates: {facts['predicates']}")
         if facts["satisfiable"] is False:
             write_line("note: no event can match this filter")
@@ -121,7 +122,7 @@ def normal(filter: Source, /, *, syntax: Syntax = "auto", json: bool = False) ->
         Write JSON even on a terminal.
     """
     parsed = _read(filter, syntax)
-    text, key = format_filter(normal_form(parsed)), filter_key(parsed)
+    text, key = format_expression(normal_form(parsed)), filter_key(parsed)
     if for_people(json):
         write_line(text)
         write_line(f"key: {key}")
@@ -152,7 +153,7 @@ def covers(broad: Source, narrow: Source, /, *, syntax: Syntax = "auto", json: b
         Write JSON even on a terminal.
     """
     f, g = _read(broad, syntax), _read(narrow, syntax)
-    answer = covering.covers(f, g)
+    answer = filter_covers(f, g)
     witness = None if answer else find_witness(And((g, Not(f))))
     if not for_people(json):
         write_json({"covers": answer, "counterexample": witness and _plain(witness)})
@@ -188,9 +189,9 @@ def merge(first: Source, second: Source, /, *, syntax: Syntax = "auto", json: bo
         Write JSON even on a terminal.
     """
     f, g = _read(first, syntax), _read(second, syntax)
-    merged = merging.merge(f, g)
+    merged = merge_filters(f, g)
     perfect = merged is not None
-    text = format_filter(merged if merged is not None else merging.merge_imperfect(f, g))
+    text = format_expression(merged if merged is not None else merge_imperfect(f, g))
     if for_people(json):
         write_line(text)
         write_line(
@@ -210,11 +211,11 @@ def _read(text: str, syntax: Syntax) -> Filter:
 
 def _facts(filter: Filter) -> dict[str, Any]:
     return {
-        "filter": format_filter(filter),
+        "filter": format_expression(filter),
         "cost": cost_of(filter),
         "predicates": sum(1 for node in walk(filter) if not isinstance(node, And | Or | Not | Constant)),
         "names": sorted(names_of(filter)),
-        "satisfiable": covering.satisfiable(filter),
+        "satisfiable": satisfiable(filter),
     }
 
 
@@ -250,19 +251,30 @@ def _telling_view(filter: Filter, event: str) -> View:
     return next((view for view in views if evaluate(filter, view)), views[0])
 
 
-def _parts(node: Filter) -> tuple[Filter, ...]:
-    if isinstance(node, And | Or):
-        return node.parts
-    return (node.part,) if isinstance(node, Not) else ()
+_KINDS = {Kind.STRING: "a string", Kind.NUMBER: "a number", Kind.BOOL: "a boolean", Kind.TIME: "a timestamp"}
+
+
+def _verdict(node: Filter, view: View) -> tuple[bool, str]:
+    """The truth of a node on a view of an event, and for a predicate what it met there."""
+    truth = evaluate(node, view)
+    if not is_predicate(node):
+        names = sorted(KINDS[type(node)].names(node))
+        return truth, ", ".join(f"{name} = {show(view[name])}" for name in names if name in view)
+    value = view.get(node.name)
+    if value is None:
+        return truth, f"{node.name} is absent"
+    wanted, found = predicate_kind(node).wanted_kind(node), kind_of(value)
+    mismatch = "" if wanted is None or found is wanted else f", {_KINDS[found]} and not {_KINDS[wanted]}"
+    return truth, f"{node.name} = {show(value)}{mismatch}"
 
 
 def _as_record(node: Filter, view: View | None) -> dict[str, Any]:
-    record: dict[str, Any] = {"says": describe(node)}
+    record: dict[str, Any] = {"says": KINDS[type(node)].describe(node)}
     if view is not None:
-        record["holds"], met = verdict(node, view)
+        record["holds"], met = _verdict(node, view)
         if met:
             record["met"] = met
-    parts = [_as_record(part, view) for part in _parts(node)]
+    parts = [_as_record(part, view) for part in KINDS[type(node)].parts(node)]
     return {**record, "parts": parts} if parts else record
 
 
@@ -286,12 +298,12 @@ def _as_tree(node: Filter, view: View | None, tree: Tree | None = None) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
-    label = Text(describe(node))
+    label = Text(KINDS[type(node)].describe(node))
     if view is not None:
-        truth, met = verdict(node, view)
+        truth, met = _verdict(node, view)
         label = Text.assemble(("✓ ", "green") if truth else ("✗ ", "red"), label, (f"   {met}" if met else "", "dim"))
     branch = Tree(label) if tree is None else tree.add(label)
-    for part in _parts(node):
+    for part in KINDS[type(node)].parts(node):
         _as_tree(part, view, branch)
     return branch
 

@@ -32,7 +32,7 @@ from recado.model.event import Event
 from recado.model.filter import FALSE, TRUE, Filter
 from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge
 from recado.semantics.match import semantic_match
 from recado.semantics.settings import read_settings
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from recado.semantics.knowledge import Knowledge
+    from recado.semantics.engine import Knowledge
 
 
 @Parameter(name="*")
@@ -39,7 +39,7 @@ class Meaning:
 
     def knowledge(self, similarities: Path | None = None) -> Knowledge:
         """All of it, with the pairs that were accepted or refused in the review list."""
-        from recado.semantics.knowledge import Knowledge
+        from recado.semantics.engine import Knowledge
         from recado.semantics.settings import read_settings
 
         named = {"measure": self.measure, "threshold": self.threshold, "unmatched": self.unmatched}

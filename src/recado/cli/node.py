@@ -14,11 +14,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from recado.cli.output import complain, console, for_people, plural, write_json, write_line
-from recado.cli.verb import Source, verb
+from recado.cli.verb import Source, import_from_here, verb
 
 if TYPE_CHECKING:
+    from recado.overlay.addresses import Tls
     from recado.overlay.client import NodeClient
-    from recado.overlay.security import Tls
 
 
 # --- ``recado node run``: one node in this process -------------------------------------------------------------------
@@ -30,6 +30,7 @@ def run(
     peer: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     name: str = "",
     overlay: str = "recado",
+    protocol: str = "",
     state: Path | None = None,
     key_file: Path | None = None,
     tls_cert: Path | None = None,
@@ -52,6 +53,8 @@ def run(
         The node's name, unique in its overlay. Without one, the host's name and the port.
     overlay
         The name of the overlay; nodes of others are refused.
+    protocol
+        The protocol of all nodes of the overlay, by its name, or your own as module:Class; docs/overlay.md lists them.
     state
         A folder for what must outlive the process; without it a restarted node begins anew.
     key_file
@@ -63,24 +66,25 @@ def run(
     tls_ca
         The authority that signed the peers' certificates.
     setting
-        A setting of the tree protocol as NAME=VALUE, such as causal=true or buffer=100; may be repeated.
+        A setting of the protocol as NAME=VALUE, such as causal=true or buffer=100; may be repeated.
     """
     import asyncio
 
+    from recado.overlay.addresses import read_key, socket_path
     from recado.overlay.launch import log_to_stderr, run_nodes
-    from recado.overlay.names import socket_path
     from recado.overlay.node import Node
-    from recado.overlay.protocol import trees
-    from recado.overlay.security import read_key
+    from recado.protocols.registry import DEFAULT
 
     log_to_stderr()
+    import_from_here()
     name = name or _default_name(listen)
     node = Node(
         name,
         listen=listen,
         peers=peer,
         overlay=overlay,
-        protocol=trees(_settings(setting)),
+        protocol=protocol or DEFAULT,
+        settings=_settings(setting),
         key=read_key(key_file) if key_file else b"",
         tls=_tls(tls_cert, tls_key, tls_ca),
         state=state,
@@ -113,8 +117,8 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> Tls | None:
+    from recado.overlay.addresses import Tls
     from recado.overlay.limits import OverlayError
-    from recado.overlay.security import Tls
 
     if cert is None and key is None and ca is None:
         return None
@@ -131,8 +135,8 @@ NodeName = Annotated[str, Parameter(name=["--node", "-n"])]
 
 
 def ask_node(node: str, do: str, **fields: Any) -> Any:
+    from recado.overlay.addresses import find_node
     from recado.overlay.client import ask
-    from recado.overlay.names import find_node
 
     return ask(find_node(node), do, **fields)
 
@@ -153,8 +157,8 @@ def publish(event: Source, /, *, node: NodeName = "") -> int:
     node
         The node to use.
     """
+    from recado.overlay.addresses import find_node
     from recado.overlay.client import NodeClient
-    from recado.overlay.names import find_node
 
     with closing(NodeClient(find_node(node))) as client:
         if event == "-":
@@ -224,8 +228,8 @@ def subscribe(
     node
         The node to use.
     """
+    from recado.overlay.addresses import find_node
     from recado.overlay.client import NodeClient
-    from recado.overlay.names import find_node
 
     record: dict[str, Any] = {"id": id or f"s-{secrets.token_hex(8)}"}
     record |= {"filter": filter} if filter else {}
@@ -267,8 +271,8 @@ def follow(id: str, /, *, count: Count = 0, json: bool = False, node: NodeName =
     node
         The node that subscribed.
     """
+    from recado.overlay.addresses import find_node
     from recado.overlay.client import NodeClient
-    from recado.overlay.names import find_node
 
     with closing(NodeClient(find_node(node))) as client:
         client.ask("follow", id=id)
@@ -306,18 +310,19 @@ def show(subscription: str = "", /, *, json: bool = False, node: NodeName = "") 
         The node to show.
     """
     from recado.cli.overlay import node_view, tree_view
-    from recado.overlay.client import Watch
-    from recado.overlay.names import find_node, running
+    from recado.overlay.addresses import find_node, running_nodes
+    from recado.overlay.client import OverlayClient, is_branch
 
     path = find_node(node)
-    with Watch(running(path.parent.name)) as watch:
+    with OverlayClient(running_nodes(path.parent.name)) as client:
         if subscription:
-            rows = watch.rows(subscription)
+            rows = client.rows(subscription)
             shown: Any = {"subscription": subscription, "rows": rows}
             view: list[Any] = [tree_view(subscription, rows)]
         else:
-            shown = watch.ask(path.stem, "show")
-            trees = {id: watch.rows(id) for rows in shown["machine"].get("tables", {}).values() for id in rows}
+            shown = client.ask(path.stem, "show")
+            tables = shown["machine"].get("tables", {}).values()
+            trees = {name: client.rows(name) for rows in tables for name, row in rows.items() if is_branch(row)}
             view = node_view(shown, trees)
     if for_people(json):
         out = console()

@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from recado.cli.output import complain, console, for_people, plural, write_json
-from recado.cli.verb import FAILED, OK, verb
+from recado.cli.verb import FAILED, OK, import_from_here, verb
 
 _HELP = """\
 A topology file says who is linked with whom:
@@ -41,7 +41,14 @@ Overlay = Annotated[str, Parameter(help="The overlay's name; with only one runni
 
 @app.command
 def up(
-    topology: Path, /, *, processes: int = 0, seconds: float = 60.0, resume: bool = False, json: bool = False
+    topology: Path,
+    /,
+    *,
+    protocol: str = "",
+    processes: int = 0,
+    seconds: float = 60.0,
+    resume: bool = False,
+    json: bool = False,
 ) -> int:
     """Start the nodes of a topology file and wait until all links are up.
 
@@ -51,6 +58,8 @@ def up(
     ----------
     topology
         The topology file, in TOML.
+    protocol
+        The protocol that the nodes run, by its name, or your own as module:Class; without it, what the file says.
     processes
         Spread the nodes over so many processes; 0 gives each node its own.
     seconds
@@ -60,10 +69,10 @@ def up(
     json
         Write NDJSON even on a terminal.
     """
-    from recado.overlay.launch import new_launch, relaunch, start
-    from recado.overlay.plan import read_plan
+    from recado.overlay.launch import new_launch, read_plan, relaunch, start
 
-    plan = read_plan(topology)
+    import_from_here()
+    plan = read_plan(topology, protocol)
     launch = relaunch(plan) or new_launch(plan, topology.parent)
     started = start(launch, processes, seconds, fresh=not resume)
     complain(f"overlay {launch.overlay}: started {plural(len(started), 'node')}, all links are up")
@@ -96,8 +105,8 @@ def show(overlay: Overlay = "", /, *, subscription: str = "", json: bool = False
     if not subscription:
         _show_nodes(overlay, json)
         return 0
-    with _watch(overlay) as watch:
-        rows = watch.rows(subscription)
+    with _open_client(overlay) as client:
+        rows = client.rows(subscription)
     if for_people(json):
         console().print(tree_view(subscription, rows))
     else:
@@ -120,8 +129,8 @@ def story(about: str, /, *, overlay: str = "", last: int = 100, json: bool = Fal
     json
         Write NDJSON even on a terminal.
     """
-    with _watch(_find(overlay)) as watch:
-        return show_story(watch.story(about, last), json)
+    with _open_client(_find(overlay)) as client:
+        return show_story(client.story(about, last), json)
 
 
 @app.command
@@ -140,11 +149,11 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
     json
         Write NDJSON even on a terminal.
     """
-    from recado.overlay.client import perform, read_script
+    from recado.overlay.client import read_script, run_script
 
     steps = read_script(script)
-    with _watch(_find(overlay)) as watch:
-        outcomes = list(perform(watch, steps))
+    with _open_client(_find(overlay)) as client:
+        outcomes = list(run_script(client, steps))
     if for_people(json):
         console().print(outcomes_table(outcomes))
         return 0
@@ -155,12 +164,12 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
 
 def _find(overlay: str) -> str:
     """The overlay that is meant; without a name, the only one."""
+    from recado.overlay.addresses import check_name, running_nodes
     from recado.overlay.limits import OverlayError
-    from recado.overlay.names import check_name, running
 
     if overlay:
         return check_name(overlay)
-    names = list(dict.fromkeys(path.parent.name for path in running()))
+    names = list(dict.fromkeys(path.parent.name for path in running_nodes()))
     if not names:
         raise OverlayError("no overlay runs here; see: recado overlay up --help")
     if len(names) > 1:
@@ -168,21 +177,21 @@ def _find(overlay: str) -> str:
     return names[0]
 
 
-def _watch(overlay: str) -> Any:
-    from recado.overlay.client import Watch
+def _open_client(overlay: str) -> Any:
+    from recado.overlay.addresses import running_nodes
+    from recado.overlay.client import OverlayClient
     from recado.overlay.limits import OverlayError
-    from recado.overlay.names import running
 
-    sockets = running(overlay)
+    sockets = running_nodes(overlay)
     if not sockets:
         raise OverlayError(f"no node of overlay {overlay!r} runs here")
-    return Watch(sockets)
+    return OverlayClient(sockets)
 
 
 def _show_nodes(overlay: str, json: bool) -> None:
 
-    with _watch(overlay) as watch:
-        shown = watch.all("show")
+    with _open_client(overlay) as client:
+        shown = client.ask_all("show")
     if for_people(json):
         console().print(nodes_table(shown))
         return
@@ -206,13 +215,10 @@ def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
 
 def node_view(shown: Mapping[str, Any], trees: Mapping[str, Rows]) -> list[RenderableType]:
     """A node with everything that it knows."""
-    machine = shown["machine"]
     about = Text(f"{shown['node']} of overlay {shown['overlay']}, {shown['protocol']}, listens on {shown['address']}")
-    roles = [f"publishes {', '.join(machine['publishes'])}"] if machine.get("publishes") else []
-    roles += [f"subscribed: {', '.join(machine['subscriptions'])}"] if machine.get("subscriptions") else []
     return [
         about,
-        Text("; ".join(roles) or "a broker: neither publishes nor subscribes"),
+        Text("; ".join(shown["roles"])),
         "",
         links_table(shown["links"]),
         "",
@@ -336,12 +342,12 @@ def step_lines(step: Mapping[str, Any]) -> Iterator[Text]:
     """What happened, and below it what the node did."""
     at = datetime.fromtimestamp(step["time"], UTC).strftime("%H:%M:%S.%f")[:-3]
     node = f"{step['node']}  " if "node" in step else ""
-    yield Text(f"{at}  {node}{_happened(step)}")
+    yield Text(f"{at}  {node}{_describe_stimulus(step)}")
     for effect in step["then"]:
-        yield Text(f"    {_done(effect)}", style="dim")
+        yield Text(f"    {_describe_effect(effect)}", style="dim")
 
 
-def _happened(step: Mapping[str, Any]) -> str:
+def _describe_stimulus(step: Mapping[str, Any]) -> str:
     match step["what"]:
         case "Received":
             return f"received {step['kind']} from {step['from']}  {_value(step['message'])}"
@@ -351,7 +357,7 @@ def _happened(step: Mapping[str, Any]) -> str:
     return f"{step['what']}  {_value(rest)}"
 
 
-def _done(effect: Mapping[str, Any]) -> str:
+def _describe_effect(effect: Mapping[str, Any]) -> str:
     if effect["do"] == "Send":
         return f"-> {effect['to']}  {effect['kind']}" + (f"  ({effect['why']})" if effect["why"] else "")
     if effect["do"] in ("Deliver", "Report"):

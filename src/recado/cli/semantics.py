@@ -13,22 +13,22 @@ from recado.cli.verb import FAILED, OK, verb
 from recado.errors import RecadoError
 from recado.filters.braces import event_line
 from recado.filters.cost import check_filter
-from recado.filters.expression import format as format_filter
+from recado.filters.expression import format_expression
 from recado.filters.records import read_subscription
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.flat import jsonable
 from recado.model.subscription import Subscription
-from recado.semantics import knowledge as semantics
-from recado.semantics.alignment import Alignment, Pair, constraint_names, renamed, rewrite
+from recado.semantics import engine
+from recado.semantics.alignment import Alignment, Pair, constraint_names, rename_event, rewrite
 from recado.semantics.engine import Semantics
 from recado.semantics.lexicon import languages as added
 from recado.semantics.lexicon.information import load_lexicon
-from recado.semantics.lexicon.source import LexiconError
-from recado.semantics.match import attribute_names, resolved, semantic_match
+from recado.semantics.lexicon.wordnet import LexiconError
+from recado.semantics.match import attribute_names, resolve, semantic_match
 from recado.semantics.measures import registry
-from recado.semantics.name_parser import Words, plain_words
+from recado.semantics.names import Words, plain_words
 from recado.semantics.overrides import Open, ReviewList, review_path
 from recado.semantics.settings import SemanticSettings, read_settings
 
@@ -165,7 +165,7 @@ class Knowledge:
     frequencies: str | None = None
 
     def semantics(self) -> Semantics:
-        return semantics.Knowledge.read(overrides=self.overrides or "", frequencies=self.frequencies or "").semantics()
+        return engine.Knowledge.read(overrides=self.overrides or "", frequencies=self.frequencies or "").semantics()
 
 
 @Parameter(name="*")
@@ -460,11 +460,13 @@ def align(
     semantics = knowledge.semantics()
     alignment = semantics.align(constraint_names(asked.filter), attribute_names(happened), settings)
     matched = semantic_match(happened, asked, settings, semantics) is not None
-    filter = format_filter(resolved(rewrite(asked.filter, alignment), happened, settings, semantics))
+    filter = format_expression(resolve(rewrite(asked.filter, alignment), happened, settings, semantics))
     if for_people(json):
         _show_alignment(alignment, filter, matched)
         if settings.rename:
-            write_line(f"the event with the subscriber's names: {write_flat(renamed(happened, alignment)).decode()}")
+            write_line(
+                f"the event with the subscriber's names: {write_flat(rename_event(happened, alignment)).decode()}"
+            )
     else:
         write_json(_record(alignment, filter, matched, happened, settings))
     if note:
@@ -496,7 +498,7 @@ def _record(
         "uncertain": [pair.constraint for pair in alignment.uncertain(settings.margin)],
     }
     if settings.rename:
-        record["event"] = {name: jsonable(value) for name, value in renamed(event, alignment).items()}
+        record["event"] = {name: jsonable(value) for name, value in rename_event(event, alignment).items()}
     return record
 
 

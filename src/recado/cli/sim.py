@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from recado.cli.output import complain, console, for_people, plural, write_json, write_line
-from recado.cli.verb import BAD_INPUT, OK, verb
+from recado.cli.verb import BAD_INPUT, OK, import_from_here, verb
 
 if TYPE_CHECKING:
     from recado.sim.runs.run import Outcome
@@ -61,7 +61,7 @@ def run(
     out
         Folder for the results; the scenario's file name without its ending, in the folder runs, if not given.
     dry_run
-        List the runs and do nothing.
+        Check the scenario, list its runs and do nothing.
     workers
         Processes; as many as there are cores if not given.
     master
@@ -81,6 +81,7 @@ def run(
     """
     from recado.sim.runs.scenario import read_scenario
 
+    import_from_here()
     runs = read_scenario(scenario).runs()
     if pick is not None and not 0 <= pick < len(runs):
         complain(f"recado: --pick {pick}: the runs are numbered 0 to {len(runs) - 1}")
@@ -118,9 +119,9 @@ def _sweep(runs: Sequence[Run], out: Path, source: Source, *, force: bool, json:
 
 def _outcomes(runs: Sequence[Run], workers: int | None, master: str | None) -> Iterator[Outcome]:
     if master is None:
-        from recado.sim.runs.run import execute
+        from recado.sim.runs.run import execute_runs
 
-        yield from execute(runs, workers)
+        yield from execute_runs(runs, workers)
         return
     from recado.cli.pipeline.spark import Job, session
 

@@ -130,10 +130,10 @@ def _show(screen: Console, found: DataFrame, figures: dict[str, Any]) -> None:
 
 
 def _report(spark: SparkSession, subscriptions: int, events: DataFrame, found: DataFrame, out: Path) -> Path:
-    from recado.filters.expression import format as write
+    from recado.filters.expression import format_expression
     from recado.pipeline.report import run_report
 
-    rows = [(s.id, write(s.filter), s.type, s.owner) for s in some_subscriptions(subscriptions)]
+    rows = [(s.id, format_expression(s.filter), s.type, s.owner) for s in some_subscriptions(subscriptions)]
     frame = spark.createDataFrame(rows, "id string, filter string, type string, owner string")
     theirs = found.join(frame, found["subscription_id"] == frame["id"], "left_semi")
     run_report(spark, frame, events, theirs, out / "report", TITLE, sample=SAMPLE)

@@ -17,6 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -51,6 +52,13 @@ Positive = Annotated[float | None, Parameter(validator=_positive)]
 
 AtMost = Annotated[int | None, Parameter(validator=Number(gte=1))]
 """How many; without it, all."""
+
+
+def import_from_here() -> None:
+    """Let a user's own ``module:Class`` be in the current folder; what is installed comes first."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def verb(name: str, *, help: str | None = None, epilogue: str = "", version: str | None = None) -> App:

@@ -35,7 +35,7 @@ _DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BARE = re.compile(r'[^\s";{}=,](?:[^;{}=,\n\r]*[^\s;{}=,])?')
 
 
-def typed(scanner: Scanner, text: str, position: int) -> Value:
+def read_typed(scanner: Scanner, text: str, position: int) -> Value:
     """The value that an unquoted text stands for."""
     lower = text.lower()
     if lower in ("true", "false"):
@@ -132,7 +132,7 @@ def _read_pair(scanner: Scanner) -> tuple[str, Value]:
     raw = scanner.text[start : scanner.position].strip()
     if not raw:
         scanner.fail(f"{name!r} has no value", 'an empty text is written ""', start)
-    return name, typed(scanner, raw, start)
+    return name, read_typed(scanner, raw, start)
 
 
 def subscription_line(line: str, limits: Limits = LIMITS, values: Values = "exact") -> tuple[str, Filter]:
@@ -259,12 +259,12 @@ def _read_value(scanner: Scanner) -> tuple[str, Value]:
     raw = scanner.until(";}")
     if not raw:
         scanner.fail("a value is missing", 'an empty text is written ""', start)
-    return raw, typed(scanner, raw, start)
+    return raw, read_typed(scanner, raw, start)
 
 
-def format(filter: Filter) -> str:
+def format_braces(node: Filter) -> str:
     """The filter in braces; a FilterError names what braces cannot express."""
-    parts = filter.parts if isinstance(filter, And) and _unequal(filter) is None else (filter,)
+    parts = node.parts if isinstance(node, And) and _unequal(node) is None else (node,)
     if not parts:
         raise FilterError("the braces syntax needs at least one constraint", hint="the expression syntax writes: all()")
     return "{" + "; ".join(map(_format_constraint, parts)) + "}"
@@ -285,9 +285,9 @@ def _format_constraint(part: Filter) -> str:
     raise FilterError(f"the braces syntax cannot express {_why_not(part)}", hint="use the expression syntax")
 
 
-def _unequal(filter: And) -> Compare | None:
+def _unequal(node: And) -> Compare | None:
     """The comparison inside what ``NE`` stands for."""
-    match filter.parts:
+    match node.parts:
         case (Exists(name), Not(Compare(other, "==", _) as compare)) if name == other:
             return compare
     return None

@@ -14,16 +14,13 @@ the same envelope, and may differ in every other value, since that attribute can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
 from functools import reduce
 from itertools import islice, product
 
 from recado.filters import cesql
 from recado.filters.evaluate import evaluate, holds, names_of, walk
-from recado.filters.literals import Literal, candidates
+from recado.filters.nodes import is_predicate, predicate_kind
 from recado.filters.normal import filter_key, needed_terms, union_filter
-from recado.filters.patterns import like_tokens
 from recado.filters.sets import (
     ABSENT,
     EMPTY,
@@ -38,19 +35,30 @@ from recado.filters.sets import (
     cuts_of,
     join,
 )
-from recado.filters.terms import STEPS, Dimension, Term, TooManyTermsError, conjoin, covered, terms_of
+from recado.filters.terms import (
+    STEPS,
+    Dimension,
+    Literal,
+    Term,
+    TooManyTermsError,
+    candidates,
+    conjoin,
+    is_covered,
+    needs_string,
+    terms_of,
+)
 from recado.model.event import ENVELOPE
-from recado.model.filter import And, Between, Compare, Exists, Filter, In, Or, Similar, Sql, Text
-from recado.model.values import INT_MAX, INT_MIN, Value
+from recado.model.filter import And, Filter, Or, Sql
+from recado.model.values import Value
 
 _SHARED = frozenset((*ENVELOPE, "specversion"))
 """What is never an array: all views of an event have the same."""
 
 
-def satisfiable(filter: Filter) -> bool | None:
+def satisfiable(node: Filter) -> bool | None:
     """Can some event match? None if that could not be decided."""
     try:
-        terms = terms_of(filter)
+        terms = terms_of(node)
     except TooManyTermsError:
         return None
     if not terms:
@@ -58,17 +66,17 @@ def satisfiable(filter: Filter) -> bool | None:
     return True if any(map(_has_witness, terms)) else None
 
 
-def covers(filter: Filter, other: Filter) -> bool:
-    """Does every event that matches ``other`` certainly match ``filter``?"""
-    union, cases = _terms_or_none(filter), _terms_or_none(other)
+def covers(node: Filter, other: Filter) -> bool:
+    """Does every event that matches ``other`` certainly match ``node``?"""
+    union, cases = _terms_or_none(node), _terms_or_none(other)
     if union is not None and cases is not None:
-        return all(covered(case, union) for case in cases)
-    return filter_key(filter) == filter_key(other) or _covers_by_parts(filter, other)
+        return all(is_covered(case, union) for case in cases)
+    return filter_key(node) == filter_key(other) or _covers_by_parts(node, other)
 
 
-def overlaps(filter: Filter, other: Filter) -> bool:
+def overlaps(node: Filter, other: Filter) -> bool:
     """Could an event match both, perhaps with different elements of its arrays? A False is certain."""
-    ours, theirs = _terms_or_none(filter), _terms_or_none(other)
+    ours, theirs = _terms_or_none(node), _terms_or_none(other)
     if not ours or not theirs:
         return ours != [] and theirs != []
     if len(ours) * len(theirs) > STEPS:
@@ -99,26 +107,26 @@ def _presence(values: ValueSet) -> ValueSet:
     return PRESENT._replace(flags=PRESENT.flags | absent) if present else EMPTY._replace(flags=absent)
 
 
-def equivalent(filter: Filter, other: Filter) -> bool:
+def equivalent(node: Filter, other: Filter) -> bool:
     """Do the two certainly match the same events?"""
-    return filter_key(filter) == filter_key(other) or (covers(filter, other) and covers(other, filter))
+    return filter_key(node) == filter_key(other) or (covers(node, other) and covers(other, node))
 
 
-def _terms_or_none(filter: Filter) -> list[Term] | None:
+def _terms_or_none(node: Filter) -> list[Term] | None:
     try:
-        return terms_of(filter)
+        return terms_of(node)
     except TooManyTermsError:
         return None
 
 
-def _covers_by_parts(filter: Filter, other: Filter) -> bool:
+def _covers_by_parts(node: Filter, other: Filter) -> bool:
     """For filters that are too large as a whole: each condition of one must cover some condition of the other."""
-    wanted = [_terms_or_none(part) for part in (filter.parts if isinstance(filter, And) else (filter,))]
+    wanted = [_terms_or_none(part) for part in (node.parts if isinstance(node, And) else (node,))]
     given = [_terms_or_none(part) for part in (other.parts if isinstance(other, And) else ())]
     given.append(_terms_or_none(other))
     return all(
         want is not None
-        and any(have is not None and all(covered(term, want, budget=256) for term in have) for have in given)
+        and any(have is not None and all(is_covered(term, want, budget=256) for term in have) for have in given)
         for want in wanted
     )
 
@@ -139,8 +147,9 @@ def _has_witness(term: Term) -> bool:
 
 def _string_exists(term: Term, name: str, literals: list[tuple[Literal, bool]]) -> bool:
     values = term.get(name, FULL)
-    if (values.flags or values.numbers or values.times) and not any(wanted for _, wanted in literals):
-        return True  # a literal is false of whatever is no string
+    others = values.flags or values.numbers or values.times
+    if others and all(needs_string(literal) and not wanted for literal, wanted in literals):
+        return True  # such a literal is false of whatever is no string
     return any(
         contains(values, text) and all(holds(literal, text) is wanted for literal, wanted in literals)
         for text in candidates(values, literals)
@@ -162,29 +171,29 @@ PIECES = 64
 """An imperfect merger lets an attribute have this many separate ranges of a kind, then closes the gaps."""
 
 
-def merge(filter: Filter, other: Filter) -> Filter | None:
+def merge(node: Filter, other: Filter) -> Filter | None:
     """The perfect merger; None if there is none that would be smaller than both filters side by side."""
-    if covers(filter, other):
-        return filter
-    if covers(other, filter):
+    if covers(node, other):
+        return node
+    if covers(other, node):
         return other
     try:
-        apart = len(needed_terms(filter)) + len(needed_terms(other))
-        together = needed_terms(Or((filter, other)))
+        apart = len(needed_terms(node)) + len(needed_terms(other))
+        together = needed_terms(Or((node, other)))
     except TooManyTermsError:
         return None
     return union_filter(together) if len(together) < apart else None
 
 
-def merge_imperfect(filter: Filter, other: Filter) -> Filter:
+def merge_imperfect(node: Filter, other: Filter) -> Filter:
     """A filter that matches whatever either one matches: the perfect merger, or else one conjunction around both."""
-    perfect = merge(filter, other)
+    perfect = merge(node, other)
     if perfect is not None:
         return perfect
     try:
-        terms = terms_of(filter) + terms_of(other)
+        terms = terms_of(node) + terms_of(other)
     except TooManyTermsError:
-        return Or((filter, other))
+        return Or((node, other))
     return union_filter([reduce(_around, terms)])
 
 
@@ -201,14 +210,14 @@ def _around(a: Term, b: Term) -> Term:
 def _either(a: Term, b: Term, dimension: Dimension) -> ValueSet:
     """What the dimension may be in either term, so far as that can be told."""
     if isinstance(dimension, str):
-        return _closed(join(a.get(dimension, FULL), b.get(dimension, FULL)))
+        return _close_gaps(join(a.get(dimension, FULL), b.get(dimension, FULL)))
     for values in (TRUE_ONLY, complement(TRUE_ONLY)):
         if all(conjoin(term, [(dimension, complement(values))]) is None for term in (a, b)):
             return values
     return FULL
 
 
-def _closed(values: ValueSet) -> ValueSet:
+def _close_gaps(values: ValueSet) -> ValueSet:
     """The set, with each kind that has too many ranges replaced by the one range around them."""
     return ValueSet(values.flags, *(_hull(cuts_of(values, kind)) for kind in ORDERED))
 
@@ -229,59 +238,25 @@ def _hull(cuts: Cuts) -> Cuts:
 TRIES = 20_000
 
 
-def find_witness(filter: Filter, tries: int = TRIES) -> dict[str, Value] | None:
+def find_witness(node: Filter, tries: int = TRIES) -> dict[str, Value] | None:
     """A single-valued view that the filter accepts, or None if the search found none."""
-    names = sorted(names_of(filter))
-    candidates = [_candidates(filter, name) for name in names]
+    names = sorted(names_of(node))
+    candidates = [_candidates(node, name) for name in names]
     for choice in islice(product(*candidates), tries):
         view = {name: value for name, value in zip(names, choice, strict=True) if value is not None}
-        if evaluate(filter, view):
+        if evaluate(node, view):
             return view
     return None
 
 
-def _candidates(filter: Filter, name: str) -> list[Value | None]:
+def _candidates(tree: Filter, name: str) -> list[Value | None]:
     """Absent, and every value worth a try; values that are equal but of different kinds are kept apart."""
     found: dict[tuple[type, Value], Value] = {}
-    for node in walk(filter):
-        if getattr(node, "name", None) == name:
-            for value in _suggestions(node):
+    for node in walk(tree):
+        if is_predicate(node) and node.name == name:
+            for value in predicate_kind(node).examples(node):
                 found.setdefault((type(value), value), value)
     values: list[Value | None] = [*found.values()]
     if not any(isinstance(value, str) for value in values):
         values.append("other")
     return [*values, None]
-
-
-def _suggestions(node: Filter) -> Iterator[Value]:
-    match node:
-        case Compare(_, _, value):
-            yield from _values_around([value])
-        case Between(_, low, high):
-            yield from _values_around([low, high])
-        case In(_, values):
-            yield from _values_around(values[:8])
-        case Text(_, "like", pattern):
-            yield "".join("x" if token == "" else token or "" for token in like_tokens(pattern))
-        case Text(_, _, pattern):
-            yield from (pattern, f"~{pattern}", f"{pattern}~")
-        case Similar(_, text):
-            yield text
-        case Exists():
-            yield 0
-
-
-def _values_around(values: Iterable[Value]) -> Iterator[Value]:
-    """The values themselves, then a little less and a little more."""
-    for value in values:
-        yield value
-        if isinstance(value, bool):
-            yield not value
-        elif isinstance(value, str):
-            yield value + "~"
-            yield value[:-1]
-        elif isinstance(value, datetime):
-            yield value - timedelta(seconds=1)
-            yield value + timedelta(seconds=1)
-        else:
-            yield from (near for near in (value - 1, value + 1, value + 0.5) if INT_MIN <= near <= INT_MAX)

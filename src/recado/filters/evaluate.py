@@ -1,158 +1,135 @@
-"""What a filter means: the plain evaluator that every engine must agree with.
+"""What a filter means: the plain evaluator that every engine must agree with, at once or in steps.
 
 A predicate on an absent attribute is false, and so is one between values of different kinds; ``not`` turns either into
 true. There is no third truth value. ``recado.model.event`` says what arrays mean, ``recado.model.values`` how values
-compare.
+compare, and ``recado.filters.nodes`` what each kind of node asks.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
 
-from rapidfuzz.distance import Levenshtein
-
-from recado.filters import cesql
-from recado.filters.patterns import like_regex, regex
+from recado.filters.nodes import KINDS, View, is_predicate, predicate_kind
 from recado.model.event import Event, expansions
-from recado.model.filter import (
-    And,
-    Between,
-    Compare,
-    Constant,
-    Exists,
-    Filter,
-    In,
-    Not,
-    Or,
-    Regex,
-    Similar,
-    Sql,
-    Text,
-)
-from recado.model.values import Kind, Value, kind_of
-
-View = Mapping[str, Value]
-ROUNDING = 1e-6
-
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+from recado.model.filter import And, Filter, Not, Or
+from recado.model.values import Kind, Value
 
 
-def matches(filter: Filter, event: Event) -> bool:
+def matches(node: Filter, event: Event) -> bool:
     """Does the event satisfy the filter?"""
-    names = names_of(filter)
-    return any(evaluate(filter, view) for view in expansions(event, names))
+    names = names_of(node)
+    return any(evaluate(node, view) for view in expansions(event, names))
 
 
-def evaluate(filter: Filter, view: View) -> bool:
+def evaluate(node: Filter, view: View) -> bool:
     """The filter's truth on a single-valued view of an event."""
-    match filter:
-        case And(parts):
-            return all(evaluate(part, view) for part in parts)
-        case Or(parts):
-            return any(evaluate(part, view) for part in parts)
-        case Not(part):
-            return not evaluate(part, view)
-        case Constant(truth):
-            return truth
-        case Sql(text):
-            return cesql.accepts(text, view)
-    value = view.get(filter.name)
-    return value is not None and holds(filter, value)
+    return KINDS[type(node)].evaluate(node, view)
 
 
 def holds(predicate: Filter, value: Value) -> bool:
-    """The truth of a predicate, given the value of its attribute."""
-    match predicate:
-        case Compare(_, op, other):
-            return compare(op, value, other)
-        case Between(_, low, high):
-            return compare(">=", value, low) and compare("<=", value, high)
-        case In(_, values):
-            return any(compare("==", value, other) for other in values)
-        case Exists():
-            return True
-        case Text(_, op, pattern, fold):
-            return type(value) is str and _text_holds(op, pattern, fold, value)
-        case Regex(_, pattern):
-            return type(value) is str and regex(pattern).fullmatch(value) is not None
-        case Similar(_, text, threshold):
-            return type(value) is str and is_similar(value, text, threshold)
-    raise TypeError(f"{type(predicate).__name__} is not a predicate")
-
-
-def compare(op: str, left: Value, right: Value) -> bool:
-    """``left op right``: false between kinds, for NaN, and for the order of booleans."""
-    kind = kind_of(left)
-    if kind is not kind_of(right) or left != left or right != right:  # NaN differs from itself
-        return False
-    if kind is Kind.BOOL and op not in ("==", "!="):
-        return False
-    return _ORDER[op](left, right)
-
-
-def similarity(left: str, right: str) -> float:
-    """1 minus the Levenshtein distance over the longer length, ignoring case; 1.0 for equal strings."""
-    return Levenshtein.normalized_similarity(left.casefold(), right.casefold())
-
-
-def is_similar(left: str, right: str, threshold: float) -> bool:
-    """``similarity(left, right) >= threshold``, given up as soon as that is out of reach."""
-    if not may_be_similar(left, right, threshold):
-        return False
-    cutoff = max(threshold - ROUNDING, 0.0)  # the library's own comparison with it rounds otherwise than ours
-    return Levenshtein.normalized_similarity(left.casefold(), right.casefold(), score_cutoff=cutoff) >= threshold
-
-
-def may_be_similar(left: str, right: str, threshold: float) -> bool:
-    """Are the lengths near enough? A text of n characters and a longer one of m are alike by n / m at most.
-
-    Folding makes three characters of one at most, and never fewer.
-    """
-    shorter, longer = sorted((len(left), len(right)))
-    return 3 * shorter >= (threshold - ROUNDING) * longer
-
-
-def _text_holds(op: str, pattern: str, fold: bool, value: str) -> bool:
-    if op == "like":
-        return like_regex(pattern, fold).fullmatch(value.casefold() if fold else value) is not None
-    if fold:
-        value, pattern = value.casefold(), pattern.casefold()
-    if op == "prefix":
-        return value.startswith(pattern)
-    if op == "suffix":
-        return value.endswith(pattern)
-    return pattern in value
+    """The truth of a predicate, given the value of its attribute; a TypeError if the node is no predicate."""
+    return KINDS[type(predicate)].holds(predicate, value)
 
 
 @lru_cache(maxsize=4096)
-def names_of(filter: Filter) -> frozenset[str]:
+def names_of(tree: Filter) -> frozenset[str]:
     """Every attribute name that the filter's truth can depend on."""
-    names: set[str] = set()
-    for node in walk(filter):
-        if isinstance(node, Sql):
-            names.update(cesql.names(node.text))
-        elif not isinstance(node, (And, Or, Not, Constant)):
-            names.add(node.name)
-    return frozenset(names)
+    return frozenset(name for node in walk(tree) for name in KINDS[type(node)].names(node))
 
 
-def walk(filter: Filter) -> Iterator[Filter]:
+def walk(tree: Filter) -> Iterator[Filter]:
     """All nodes of the tree, parents first; iterative, so depth does not matter."""
-    stack = [filter]
+    stack = [tree]
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, (And, Or)):
-            stack.extend(reversed(node.parts))
-        elif isinstance(node, Not):
-            stack.append(node.part)
+        stack.extend(reversed(KINDS[type(node)].parts(node)))
+
+
+# --- in steps ---------------------------------------------------------------------------------------------------------
+#
+# Whoever must not be kept waiting (the event loop of a service) cannot ask ``evaluate`` about a filter that takes long:
+# a filter with many predicates, on an event with many long strings, may take a second. ``decide`` is a generator that
+# yields before it goes on, each time with the cost of what it has done or is about to do, in the steps of
+# ``recado.filters.cost``; it returns what ``matches`` returns. A single predicate is the least that is done at a time.
+#
+# Nothing is done twice for one event: a predicate is asked about a value once, however many filters and views have both
+# (``Work``). Of the parts of a conjunction or disjunction the cheap ones come first, which changes no truth.
+
+Steps = Generator[int, None, bool]
+STEPS = 256
+"""So many steps may be done before they are told."""
+REMEMBERED_FROM = 32
+"""What costs so many steps is remembered, if it is about text."""
+
+
+class Work:
+    """What is known of one event: which predicates hold for which values; and the steps that nobody was told of yet."""
+
+    __slots__ = ("known", "steps")
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Filter, str], bool] = {}
+        self.steps = 0
+
+
+def decide(node: Filter, views: Iterable[View], work: Work) -> Steps:
+    """Is the filter true on one of the views, all of them views of the event that ``work`` is about?"""
+    for view in views:
+        if (yield from _decide(node, view, work)):
+            return True
+    return False
+
+
+def _decide(node: Filter, view: View, work: Work) -> Steps:
+    match node:
+        case And(parts):
+            for part in _cheap_first(parts):
+                if not (yield from _decide(part, view, work)):
+                    return False
+            return True
+        case Or(parts):
+            for part in _cheap_first(parts):
+                if (yield from _decide(part, view, work)):
+                    return True
+            return False
+        case Not(part):
+            return not (yield from _decide(part, view, work))
+    if not is_predicate(node):
+        yield from _count(work, KINDS[type(node)].cost_on(node, view))
+        return evaluate(node, view)
+    kind = predicate_kind(node)
+    value = view.get(node.name)
+    if value is None:
+        return False
+    cost = kind.cost_on_value(node, value)
+    if cost < REMEMBERED_FROM or type(value) is not str or kind.wanted_kind(node) is not Kind.STRING:
+        yield from _count(work, cost)
+        return holds(node, value)
+    key = node, value  # both of text alone: of other kinds Python takes values for equal that are not, as 1 and true
+    known = work.known.get(key)
+    if known is None:
+        yield from _count(work, cost)
+        known = work.known[key] = holds(node, value)
+    else:
+        yield from _count(work, 1)
+    return known
+
+
+def _count(work: Work, cost: int) -> Generator[int, None, None]:
+    """Tell of steps, those that are about to be done included, when they have become many."""
+    work.steps += cost
+    if work.steps >= STEPS:
+        steps, work.steps = work.steps, 0
+        yield steps
+
+
+def _cheap_first(parts: tuple[Filter, ...]) -> Iterator[Filter]:
+    costly = []
+    for part in parts:
+        if KINDS[type(part)].is_costly(part):
+            costly.append(part)
+        else:
+            yield part
+    yield from costly

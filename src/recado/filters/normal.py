@@ -21,7 +21,6 @@ from json.encoder import encode_basestring as quote
 from typing import Any
 
 from recado.filters.evaluate import walk
-from recado.filters.literals import implied_set, literal_key
 from recado.filters.sets import (
     ABSENT,
     BOTTOM,
@@ -41,7 +40,18 @@ from recado.filters.sets import (
     spans,
     to_time,
 )
-from recado.filters.terms import Dimension, Term, TooManyTermsError, atom, conjoin, covered, primes, terms_of
+from recado.filters.terms import (
+    Dimension,
+    Term,
+    TooManyTermsError,
+    atom,
+    conjoin,
+    implied_set,
+    is_covered,
+    literal_key,
+    primes,
+    terms_of,
+)
 from recado.model.filter import FALSE, TRUE, And, Between, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.values import Kind, Value, canonical
 
@@ -58,13 +68,13 @@ _SAFE_INT = 2**52
 """Smaller integers have only fractions as neighbours, and those have longer texts."""
 
 
-def quick_key(filter: Filter) -> str | None:
+def quick_key(node: Filter) -> str | None:
     """The canonical text of a plain conjunction; None for everything else."""
-    if type(filter) is not And:
-        return _condition(filter)
+    if type(node) is not And:
+        return _condition(node)
     held: dict[str, Filter] = {}
     texts: dict[str, str] = {}
-    stack = [filter]
+    stack = [node]
     while stack:
         for part in stack.pop().parts:
             if isinstance(part, And):
@@ -361,55 +371,55 @@ Written = tuple[str, Filter]
 """A canonical text and the filter it stands for."""
 
 
-def normal_form(filter: Filter) -> Filter:
+def normal_form(node: Filter) -> Filter:
     """The canonical filter with the same meaning: a disjunction of all its prime conjunctions."""
-    terms = _canonical_terms(filter)
-    return _tree(filter, positive=True)[1] if terms is None else union_filter(terms)
+    terms = _canonical_terms(node)
+    return _tree(node, positive=True)[1] if terms is None else union_filter(terms)
 
 
-def filter_key(filter: Filter) -> str:
+def filter_key(node: Filter) -> str:
     """A text that two filters share only if they mean the same."""
-    text = quick_key(filter) or _general_key(filter)
+    text = quick_key(node) or _general_key(node)
     if len(text) > KEY_CHARS:
         return "#" + blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
     return text
 
 
-def simplify(filter: Filter) -> Filter:
+def simplify(node: Filter) -> Filter:
     """An equivalent filter without redundant parts: the shortest of the forms that are tried.
 
     These are the prime terms that are needed, the same for the negation, and the tree with each join simplified.
     """
-    forms = [_tree(filter, positive=True)[1]]
+    forms = [_tree(node, positive=True)[1]]
     with suppress(TooManyTermsError):
-        forms.append(union_filter(needed_terms(filter)))
-    if _size(filter) <= NEEDED:
+        forms.append(union_filter(needed_terms(node)))
+    if _size(node) <= NEEDED:
         with suppress(TooManyTermsError):
-            forms.append(_tree(union_filter(needed_terms(Not(filter))), positive=False)[1])
+            forms.append(_tree(union_filter(needed_terms(Not(node))), positive=False)[1])
     return min(forms, key=_size)
 
 
-def needed_terms(filter: Filter) -> list[Term]:
+def needed_terms(node: Filter) -> list[Term]:
     """Prime terms that together make the filter, none of them superfluous."""
-    terms = sorted(primes(terms_of(filter)), key=lambda term: (-len(term), term_key(term)))
+    terms = sorted(primes(terms_of(node)), key=lambda term: (-len(term), term_key(term)))
     for term in terms if len(terms) <= NEEDED else ():
         others = [other for other in terms if other is not term]
-        if covered(term, others, budget=256):
+        if is_covered(term, others, budget=256):
             terms = others
     return terms
 
 
-def _size(filter: Filter) -> int:
-    return sum(1 for _ in walk(filter))
+def _size(node: Filter) -> int:
+    return sum(1 for _ in walk(node))
 
 
 # -- terms, written ----------------------------------------------------------------------------------------------------
 
 
-def _canonical_terms(filter: Filter) -> list[Term] | None:
+def _canonical_terms(node: Filter) -> list[Term] | None:
     """The prime terms, or else an equal union; None if there are too many terms for either."""
     try:
-        terms = terms_of(filter)
+        terms = terms_of(node)
     except TooManyTermsError:
         return None
     with suppress(TooManyTermsError):
@@ -417,9 +427,9 @@ def _canonical_terms(filter: Filter) -> list[Term] | None:
     return terms
 
 
-def _general_key(filter: Filter) -> str:
-    terms = _canonical_terms(filter)
-    return _tree(filter, positive=True)[0] if terms is None else union_key(terms)
+def _general_key(node: Filter) -> str:
+    terms = _canonical_terms(node)
+    return _tree(node, positive=True)[0] if terms is None else union_key(terms)
 
 
 def union_key(terms: Iterable[Term]) -> str:
@@ -431,14 +441,14 @@ def union_key(terms: Iterable[Term]) -> str:
 def union_filter(terms: Iterable[Term]) -> Filter:
     """A union of terms as a filter, in the order of their texts."""
     parts = [term_filter(term) for term in sorted(terms, key=term_key)]
-    return joined(Or, parts) if parts else FALSE
+    return join_parts(Or, parts) if parts else FALSE
 
 
 def term_key(term: Term, known: dict[Condition, str] | None = None) -> str:
     """The canonical text of a term; ``known`` remembers the texts of conditions."""
     known = {} if known is None else known
     texts = []
-    for item in _said(term):
+    for item in _conditions(term):
         text = known.get(item)
         if text is None:
             text = known[item] = _condition_key(*item)
@@ -448,11 +458,11 @@ def term_key(term: Term, known: dict[Condition, str] | None = None) -> str:
 
 def term_filter(term: Term) -> Filter:
     """A term as a filter, in the order of its conditions' texts."""
-    items = sorted(_said(term), key=lambda item: _condition_key(*item))
-    return joined(And, (_condition_filter(*item) for item in items)) if items else TRUE
+    items = sorted(_conditions(term), key=lambda item: _condition_key(*item))
+    return join_parts(And, (_condition_filter(*item) for item in items)) if items else TRUE
 
 
-def _said(term: Term) -> list[Condition]:
+def _conditions(term: Term) -> list[Condition]:
     """The conditions of a term, without a value set that only repeats what one of its literals implies."""
     implied = {
         (d.name, implied_set(d)) for d, values in term.items() if not isinstance(d, str | Sql) and values == TRUE_ONLY
@@ -472,7 +482,7 @@ def _condition_filter(dimension: Dimension, values: ValueSet) -> Filter:
     return dimension if values == TRUE_ONLY else Not(dimension)
 
 
-def joined(join_type: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
+def join_parts(join_type: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
     """One conjunction or disjunction; parts that are one themselves are opened, and a single part stands alone."""
     flat: list[Filter] = []
     for part in parts:
@@ -483,30 +493,30 @@ def joined(join_type: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
 # -- trees that have too many terms ------------------------------------------------------------------------------------
 
 
-def _tree(filter: Filter, positive: bool) -> Written:
+def _tree(node: Filter, positive: bool) -> Written:
     """The tree with negations pushed to its leaves, and each join simplified by itself."""
-    match filter:
+    match node:
         case Constant(value):
             return ("true", TRUE) if value is positive else ("false", FALSE)
         case Not(part):
             return _tree(part, not positive)
         case And() | Or():
-            parts = _opened(filter, positive)
-            return _conjunction(parts) if isinstance(filter, And) is positive else _disjunction(parts)
-    terms = terms_of(filter, positive)
+            parts = _open_joins(node, positive)
+            return _conjunction(parts) if isinstance(node, And) is positive else _disjunction(parts)
+    terms = terms_of(node, positive)
     return union_key(terms), union_filter(terms)
 
 
-def _opened(filter: And | Or, positive: bool) -> list[tuple[Filter, bool]]:
+def _open_joins(node: And | Or, positive: bool) -> list[tuple[Filter, bool]]:
     """The parts of a join with their polarity; nested joins that come to the same kind are opened."""
-    wanted = isinstance(filter, And) is positive
+    wanted = isinstance(node, And) is positive
     out: list[tuple[Filter, bool]] = []
-    for part in filter.parts:
+    for part in node.parts:
         sign = positive
         while isinstance(part, Not):
             part, sign = part.part, not sign
         if isinstance(part, And | Or) and (isinstance(part, And) is sign) is wanted:
-            out.extend(_opened(part, sign))
+            out.extend(_open_joins(part, sign))
         else:
             out.append((part, sign))
     return out
@@ -555,4 +565,4 @@ def _join_written(join_type: type[And] | type[Or], sign: str, written: dict[str,
     texts = sorted(written)
     if len(texts) == 1:
         return texts[0], written[texts[0]]
-    return f"({sign.join(texts)})", joined(join_type, (written[text] for text in texts))
+    return f"({sign.join(texts)})", join_parts(join_type, (written[text] for text in texts))

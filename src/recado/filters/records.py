@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 
 import msgspec
 from msgspec import structs
-from msgspec.structs import astuple
 
 from recado.errors import FilterError, SubscriptionError
 from recado.filters.cesql import to_filter
@@ -30,26 +29,12 @@ from recado.filters.cesql.evaluator import SPECVERSION, like_pattern
 from recado.filters.cesql.nodes import Attribute, Chain, Like, Literal, Presence, Step
 from recado.filters.cesql.parser import format_node, has_literal
 from recado.filters.cost import check_filter
-from recado.filters.remembered import Remembered
+from recado.filters.nodes import from_items, to_items
 from recado.filters.syntax import Syntax, parse_filter
-from recado.model.filter import (
-    TRUE,
-    And,
-    Between,
-    Compare,
-    Constant,
-    Exists,
-    Filter,
-    In,
-    Not,
-    Or,
-    Regex,
-    Similar,
-    Sql,
-    Text,
-)
+from recado.model.filter import TRUE, And, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.flat import refuse_repeats_among
 from recado.model.limits import LIMITS, Limits
+from recado.model.memory import Memo
 from recado.model.subscription import Subscription
 from recado.model.values import parse_time
 
@@ -69,7 +54,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(_Record).decode
 
 
-KnownFilters = Remembered[tuple[str, str, str | None], Filter]
+KnownFilters = Memo[tuple[str, str, str | None], Filter]
 """Filters that were read and checked, by text, syntax and event type: those that are written alike are read once."""
 
 
@@ -82,7 +67,7 @@ def read_subscription(line: bytes | str, limits: Limits = LIMITS, known: KnownFi
         raise SubscriptionError(f"the record has {len(line):,} bytes; the limit is {limits.subscription_bytes:,}")
     record = _parse(line)
     _check_keys(line.encode() if isinstance(line, str) else line, record)
-    id = _limited("id", str(record.id), limits.id_chars)
+    id = _check_length("id", str(record.id), limits.id_chars)
     if not id:
         raise SubscriptionError('$.id: the subscription has no id; give it one such as {"id": "s-1"}')
     filter = None
@@ -92,8 +77,8 @@ def read_subscription(line: bytes | str, limits: Limits = LIMITS, known: KnownFi
     subscription = Subscription(
         id=id,
         filter=_filter(record, limits) if filter is None else filter,
-        type=_limited("type", record.type or "", limits.pattern_chars),
-        owner=_limited("owner", record.owner or "", limits.owner_chars),
+        type=_check_length("type", record.type or "", limits.pattern_chars),
+        owner=_check_length("owner", record.owner or "", limits.owner_chars),
         expires_at=_instant(record.expires_at),
         constraints=tuple(record.constraints or ()),
         semantic=record.semantic,
@@ -145,7 +130,7 @@ def _filter(record: _Record, limits: Limits) -> Filter:
         raise SubscriptionError(f"subscription {str(record.id)!r}: {error}") from error
 
 
-def _limited(name: str, text: str, longest: int) -> str:
+def _check_length(name: str, text: str, longest: int) -> str:
     if len(text) > longest:
         raise SubscriptionError(f"$.{name}: has {len(text):,} characters; the limit is {longest:,}")
     return text
@@ -227,7 +212,7 @@ class _Reader:
             _fail(path, f"expected an object with one member, the dialect, but found {found}", _ONE_DIALECT)
         dialect, content = next(iter(document.items()))
         if dialect not in self.dialects:
-            _fail(path, f"there is no dialect {_shown(dialect)}", f"the dialects are {', '.join(self.dialects)}")
+            _fail(path, f"there is no dialect {_show(dialect)}", f"the dialects are {', '.join(self.dialects)}")
         return self.dialects[dialect](content, f"{path}.{dialect}", depth)
 
     def every(self, documents: list[Json], path: str, depth: int) -> Filter:
@@ -238,10 +223,10 @@ class _Reader:
         return tuple(self.filter(document, f"{path}[{i}]", depth + 1) for i, document in enumerate(documents))
 
     def _all(self, content: Json, path: str, depth: int) -> Filter:
-        return self.every(_nested(content, path), path, depth)
+        return self.every(_check_nested(content, path), path, depth)
 
     def _any(self, content: Json, path: str, depth: int) -> Filter:
-        parts = self._parts(_nested(content, path), path, depth)
+        parts = self._parts(_check_nested(content, path), path, depth)
         return Or(parts) if len(parts) > 1 else parts[0]
 
     def _not(self, content: Json, path: str, depth: int) -> Filter:
@@ -271,7 +256,7 @@ class _Reader:
     def _predicate(self, predicate: Predicate, name: Json, text: Json, path: str) -> Filter:
         self._count(path)
         _check_text(name, path, "an attribute name", self.limits.name_chars)
-        place = f"{path}.{_shown(name)[1:-1]}"
+        place = f"{path}.{_show(name)[1:-1]}"
         _check_text(text, place, "the text to compare with", self.limits.pattern_chars)
         return predicate(name, text)
 
@@ -281,13 +266,13 @@ class _Reader:
             _fail(path, f"there are more than {self.limits.filter_predicates:,} conditions")
 
 
-def dump(filter: Filter) -> list[Json]:
+def dump(node: Filter) -> list[Json]:
     """A list of dialect filters that passes the same events; a FilterError if the dialects cannot say it."""
-    if filter == TRUE:
+    if node == TRUE:
         return []
-    if isinstance(filter, And) and filter.parts and _as_sql(filter) is None:
-        return [_dump(part) for part in _needed(filter.parts)]
-    return [_dump(filter)]
+    if isinstance(node, And) and node.parts and _as_sql(node) is None:
+        return [_dump(part) for part in _without_guards(node.parts)]
+    return [_dump(node)]
 
 
 def _dump(node: Filter) -> Json:
@@ -296,7 +281,7 @@ def _dump(node: Filter) -> Json:
         return found
     match node:
         case And(parts) if parts:
-            return {"all": [_dump(part) for part in _needed(parts)]}
+            return {"all": [_dump(part) for part in _without_guards(parts)]}
         case Or(parts) if parts:
             return {"any": [_dump(part) for part in parts]}
         case Not(part):
@@ -309,7 +294,7 @@ def _dump(node: Filter) -> Json:
     )
 
 
-def _needed(parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
+def _without_guards(parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
     """The parts without those that only stand guard before a CESQL expression."""
     guards: set[Filter] = set()
     for part in parts:
@@ -367,7 +352,7 @@ def _like_guess(name: str, wildcards: str) -> Iterator[str]:
         yield format_node(Like(Attribute(name), pattern))
 
 
-def _nested(content: Json, path: str) -> list[Json]:
+def _check_nested(content: Json, path: str) -> list[Json]:
     if not isinstance(content, list) or not content:
         found = "an empty one" if isinstance(content, list) else _kind(content)
         _fail(path, f"expected a list of at least one filter but found {found}")
@@ -390,7 +375,7 @@ def _kind(value: Json) -> str:
     return names.get(type(value), "a number")
 
 
-def _shown(value: Json) -> str:
+def _show(value: Json) -> str:
     text = str(value)
     return repr(text if len(text) <= 40 else text[:40] + "...")
 
@@ -401,47 +386,22 @@ def _fail(path: str, reason: str, hint: str | None = None) -> NoReturn:
 
 # --- Filters as bytes, for files: shorter than their text, and written and read several times as fast ----------------
 #
-# A node is a MessagePack array of the number of its kind (``KINDS``) and its fields. The numbers are part of the
-# format, so a new kind comes last. Instants are in UTC afterwards; nothing else changes.
+# A node is a MessagePack array of the number of its kind and its fields (``recado.filters.nodes``). Instants are in UTC
+# afterwards; nothing else changes.
 
 
-KINDS: tuple[type[Any], ...] = (
-    Constant, Compare, Between, In, Text, Regex, Exists, Similar, Sql, And, Or, Not,
-)  # fmt: skip
-_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 _encode = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-def pack(filter: Filter) -> bytes:
+def pack(node: Filter) -> bytes:
     """The filter as bytes."""
-    return _encode(_plain(filter))
+    return _encode(to_items(node))
 
 
 def unpack(packed: bytes) -> Filter:
     """The filter again; a FilterError if these bytes are none."""
     try:
-        return _made(_unpack(packed))
+        return from_items(_unpack(packed))
     except (msgspec.DecodeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise FilterError(f"these bytes are no filter: {error!r}") from None
-
-
-def _plain(node: Filter) -> tuple[Any, ...]:
-    match node:
-        case And(parts) | Or(parts):
-            return _NUMBERS[type(node)], *map(_plain, parts)
-        case Not(part):
-            return _NUMBERS[Not], _plain(part)
-    return _NUMBERS[type(node)], *astuple(node)
-
-
-def _made(items: list[Any]) -> Filter:
-    kind, *fields = KINDS[items[0]], *items[1:]
-    if kind is And or kind is Or:
-        return kind(tuple(map(_made, fields)))
-    if kind is Not:
-        return Not(_made(*fields))
-    if kind is In:
-        name, values = fields
-        return In(name, tuple(values))
-    return kind(*fields)  # type: ignore[no-any-return]  # a kind of filter

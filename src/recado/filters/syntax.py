@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from recado.errors import FilterError
-from recado.filters import braces, expression, template
+from recado.filters import braces, cesql, expression, template
 from recado.model.filter import Filter
 from recado.model.limits import LIMITS, Limits
 
@@ -27,19 +27,21 @@ def parse_filter(text: str, syntax: Syntax = "auto", limits: Limits = LIMITS) ->
         case "template":
             return template.parse(text, limits)
         case "cesql":
-            return _parse_cesql(text, limits)
+            if len(text) > limits.filter_chars:
+                raise FilterError(f"the filter has {len(text):,} characters; the limit is {limits.filter_chars:,}")
+            return cesql.to_filter(text)
     raise FilterError(f"there is no filter syntax called {syntax!r}", hint=f"the syntaxes are {', '.join(SYNTAXES)}")
 
 
-def format_filter(filter: Filter, syntax: Syntax = "auto") -> str:
+def format_filter(node: Filter, syntax: Syntax = "auto") -> str:
     """The filter as text; ``auto`` is the expression syntax, which can write every filter."""
     match syntax:
         case "auto" | "expression":
-            return expression.format(filter)
+            return expression.format_expression(node)
         case "braces":
-            return braces.format(filter)
+            return braces.format_braces(node)
         case "template":
-            return template.format(filter)
+            return template.format_template(node)
     raise FilterError(f"a filter cannot be written as {syntax!r}", hint="write it as expression, braces or template")
 
 
@@ -49,11 +51,3 @@ def detect(text: str) -> Syntax:
     if first == "{":
         return "braces"
     return "template" if first == "<" else "expression"
-
-
-def _parse_cesql(text: str, limits: Limits) -> Filter:
-    from recado.filters.cesql import to_filter  # noqa: PLC0415  # CESQL is large, and most processes never meet it
-
-    if len(text) > limits.filter_chars:
-        raise FilterError(f"the filter has {len(text):,} characters; the limit is {limits.filter_chars:,}")
-    return to_filter(text)

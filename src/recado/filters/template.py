@@ -178,30 +178,34 @@ def _misfit(scanner: Scanner, reason: str, position: int) -> NoReturn:
     raise TemplateError(reason, text=scanner.text, position=position, hint=hint)
 
 
-def format(filter: Filter, *, template: Template | None = None) -> str:
+def format_template(node: Filter, *, template: Template | None = None) -> str:
     """The filter as a template; a FilterError names what the syntax cannot express."""
-    match filter:
-        case And((Compare("type", "==", str(type)), *groups)) if type:
+    match node:
+        case And((Compare("type", "==", str(event_type)), *groups)) if event_type:
             pass
         case _:
             raise FilterError(
                 "the template syntax needs a conjunction that begins with the type",
                 hint='such as: type == "News" and Newspaper == "X"',
             )
-    names = _names(groups, template, type)
-    bare_type = re.fullmatch(r'[^\s,<>\[\]"](?:[^,<>\[\]]*[^\s,<>\[\]])?', type) and type != "*"
-    head = type if bare_type else quote(type)
+    names = _names(groups, template, event_type)
+    bare_type = re.fullmatch(r'[^\s,<>\[\]"](?:[^,<>\[\]]*[^\s,<>\[\]])?', event_type) and event_type != "*"
+    head = event_type if bare_type else quote(event_type)
     tail = ",".join(f"[{name}-{_format_rest(group)}]" for name, group in zip(names, groups, strict=True))
     return f"<{head}, {tail}>" if groups else f"<{head}>"
 
 
-def _names(groups: list[Filter], template: Template | None, type: str) -> list[str]:
+def _names(groups: list[Filter], template: Template | None, event_type: str) -> list[str]:
     names = [group.name for group in groups if isinstance(group, (Compare, Regex, Exists))]
     if len(names) != len(groups):
-        raise FilterError("the template syntax has values, regular expressions and '*' only", hint="use expressions")
+        odd = next(type(group).__name__ for group in groups if not isinstance(group, (Compare, Regex, Exists)))
+        reason = f"the template syntax has values, regular expressions and '*' only, and not {odd}"
+        raise FilterError(reason, hint="use expressions")
     if template is not None:
-        if (type, tuple(names)) != (template.type, template.names):
-            raise TemplateError(f"the filter on {type!r} has not the attributes of the template {template.type!r}")
+        if (event_type, tuple(names)) != (template.type, template.names):
+            raise TemplateError(
+                f"the filter on {event_type!r} has not the attributes of the template {template.type!r}"
+            )
         return names
     for name in names:
         if not re.fullmatch(r"[^\s\[\]>-](?:[^\[\]>-]*[^\s\[\]>-])?", name):

@@ -2,31 +2,181 @@
 
 A *term* is a conjunction: for each dimension the set of states it admits, a dimension left out being free. A dimension
 is an attribute's name with its value set, or an opaque literal, which is either true (``TRUE_ONLY``) or not. Over
-value sets everything here is exact; literals are boolean unknowns about which ``recado.filters.literals`` knows some
-facts, so that with them emptiness and inclusion are sound but not complete.
+value sets everything here is exact; literals are boolean unknowns about which some
+facts are known, so that with them emptiness and inclusion are sound but not complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
+from json.encoder import encode_basestring as quote
 
 from recado.errors import RecadoError
-from recado.filters.literals import Literal, excludes, implied_set, implies, reduced, settled
+from recado.filters.evaluate import holds
+from recado.filters.nodes import predicate_kind
+from recado.filters.patterns import Fixed, like_tokens
 from recado.filters.sets import (
     EMPTY,
     FULL,
     PRESENT,
+    STRINGS,
     TRUE_ONLY,
     ValueSet,
+    after_prefix,
     complement,
     join,
     meet,
-    of_compare,
+    of_prefix,
     of_values,
+    points,
     within,
 )
-from recado.model.filter import And, Between, Compare, Constant, Exists, Filter, In, Not, Or, Sql
+from recado.model.filter import And, Constant, Filter, Not, Or, Predicate, Similar, Sql, Text
+from recado.model.values import Kind
+
+# --- opaque literals: predicates that no value set can hold, and what is known about them -----------------------------
+#
+# Suffixes, parts, wildcards, regular expressions, similarity, anything that ignores case, and CESQL. A conjunction
+# keeps such a predicate as it is, true or false. What the algebra knows about them is sound and not complete:
+#
+# - ``simplify_predicate`` turns those that say something simple into value sets (``like "ab*"`` is a prefix), and gives
+#   the others one spelling;
+# - ``implied_set``: a literal that holds needs its attribute, mostly a string, perhaps with a known beginning;
+# - ``implies`` and ``excludes`` compare two literals by the text that each *fixes*: a beginning, an end, parts;
+# - ``settle`` asks whether a value set decides a literal: its strings are few and can be tried one by one, or they
+#   share a beginning that says enough.
+
+Literal = Predicate | Sql
+
+_POINTS_TRIED = 64
+"""A string set of at most this many elements is decided by trying each."""
+
+
+def simplify_predicate(predicate: Filter) -> Literal | ValueSet:
+    """The value set that a predicate amounts to, or else its one spelling."""
+    if type(predicate) is Sql:
+        return predicate
+    return predicate_kind(predicate).simplify(predicate)
+
+
+def literal_key(literal: Literal) -> str:
+    """The canonical text of a literal in its one spelling; unless it is CESQL it begins with the name in quotes."""
+    if isinstance(literal, Sql):
+        return f"sql{quote(literal.text)}"
+    return predicate_kind(literal).literal_key(literal)
+
+
+def needs_string(literal: Literal) -> bool:
+    """Is the literal false of whatever is no string?"""
+    return not isinstance(literal, Sql) and predicate_kind(literal).wanted_kind(literal) is Kind.STRING
+
+
+# -- what is known -----------------------------------------------------------------------------------------------------
+
+
+def fixed(literal: Literal) -> Fixed:
+    """The text that the literal fixes in every string it accepts."""
+    return Fixed() if isinstance(literal, Sql) else predicate_kind(literal).fixed(literal)
+
+
+def implied_set(literal: Literal) -> ValueSet:
+    """States that the literal's attribute must be in for it to hold."""
+    if not needs_string(literal):
+        return FULL if isinstance(literal, Sql) else PRESENT
+    known = fixed(literal)
+    return of_prefix(known.head) if known.head and not known.fold else STRINGS
+
+
+def implies(literal: Literal, other: Literal) -> bool:
+    """Does ``other`` certainly hold where ``literal`` does?"""
+    if literal == other:
+        return True
+    if isinstance(literal, Sql) or isinstance(other, Sql) or literal.name != other.name:
+        return False
+    if isinstance(literal, Similar) and isinstance(other, Similar):
+        return literal.text == other.text and literal.threshold >= other.threshold
+    return _fixes(fixed(literal), other)
+
+
+def _fixes(known: Fixed, other: Literal) -> bool:
+    """Is the known text enough for ``other``? Ignoring case can only be known less, never more."""
+    if not isinstance(other, Text) or (known.fold and not other.fold):
+        return False
+    if other.fold and not known.fold:
+        known = Fixed(known.head.casefold(), known.tail.casefold(), tuple(p.casefold() for p in known.parts), True)
+    match other.op:
+        case "prefix":
+            return known.head.startswith(other.pattern)
+        case "suffix":
+            return known.tail.endswith(other.pattern)
+        case "contains":
+            return any(other.pattern in part for part in known.parts)
+    return False
+
+
+def excludes(literal: Literal, other: Literal) -> bool:
+    """Can the two certainly not hold together? Their beginnings or their ends contradict each other."""
+    if isinstance(literal, Sql) or isinstance(other, Sql) or literal.name != other.name:
+        return False
+    a, b = fixed(literal), fixed(other)
+    if a.fold != b.fold:
+        return False
+    heads = a.head.startswith(b.head) or b.head.startswith(a.head)
+    tails = a.tail.endswith(b.tail) or b.tail.endswith(a.tail)
+    return not (heads and tails)
+
+
+def settle(values: ValueSet, literal: Literal) -> ValueSet | None:
+    """The states among ``values`` where the literal holds, if that can be told exactly; else None."""
+    if not needs_string(literal):
+        return None
+    strings = values.strings
+    if not strings:
+        return of_values(())
+    few = points(Kind.STRING, strings) if len(strings) <= 2 * _POINTS_TRIED else None
+    if few is not None:
+        return of_values(s for s in few if holds(literal, s))
+    if strings == STRINGS.strings:
+        return None
+    head = shared_head(values)
+    return ValueSet(0, strings, (), ()) if head and _fixes(Fixed(head, "", (head,), False), literal) else None
+
+
+def shared_head(values: ValueSet) -> str:
+    """A beginning that all strings of the set share."""
+    cuts = values.strings
+    if not cuts or len(cuts) % 2:
+        return ""
+    low: str = cuts[0]
+    high: str = cuts[-1]
+    shared = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    longer = low[: shared + 1]
+    end = after_prefix(longer)
+    return longer if end is not None and high <= end else low[:shared]
+
+
+def candidates(values: ValueSet, literals: list[tuple[Literal, bool]]) -> Iterator[str]:
+    """Strings worth trying as a witness that the literals can be as demanded while the string is in the set."""
+    heads, parts, tails = [shared_head(values)], [""], [""]
+    for literal, wanted in literals:
+        if wanted and isinstance(literal, Text):
+            known = fixed(literal)
+            heads.append(known.head)
+            tails.append(known.tail)
+            text = "".join("" if t is None else t or "x" for t in like_tokens(literal.pattern))
+            parts.append(text if literal.op == "like" else literal.pattern)
+        elif wanted and isinstance(literal, Similar):
+            parts.append(literal.text)
+    head, tail = max(heads, key=len), max(tails, key=len)
+    yield from (head + tail, head + "".join(parts) + tail, *parts)
+    for low in (*values.strings[:8:2], head):
+        for filler in ("", "\0", "x", "~1", "Zq"):
+            yield low + filler
+            yield low + filler + "".join(parts) + filler + tail
+
+
+# --- terms ------------------------------------------------------------------------------------------------------------
 
 Dimension = str | Literal
 Term = dict[Dimension, ValueSet]
@@ -37,18 +187,7 @@ LITERALS = 16
 
 def atom(predicate: Filter) -> tuple[Dimension, ValueSet]:
     """The dimension that a predicate speaks of, and the states it admits there."""
-    match predicate:
-        case Compare(name, op, value):
-            return name, of_compare(op, value)
-        case Between(name, low, high):
-            return name, meet(of_compare(">=", low), of_compare("<=", high))
-        case In(name, values):
-            return name, of_values(values)
-        case Exists(name):
-            return name, PRESENT
-        case And() | Or() | Not() | Constant():
-            raise TypeError(f"{type(predicate).__name__} is not a predicate")
-    simple = reduced(predicate)
+    simple = simplify_predicate(predicate)
     if isinstance(simple, ValueSet):
         return getattr(predicate, "name", ""), simple
     return simple, TRUE_ONLY
@@ -96,7 +235,7 @@ def _work_in(term: Term, name: str, literal: Literal) -> bool:
     values = term.get(name, FULL)
     if wanted:
         values = meet(values, implied_set(literal))
-    exact = settled(values, literal)
+    exact = settle(values, literal)
     if exact is not None:
         values = exact if wanted else meet(values, complement(exact))
         del term[literal]
@@ -186,18 +325,18 @@ class TooManyTermsError(RecadoError):
     """The union has more terms than the budget allows; never leaves the algebra."""
 
 
-def terms_of(filter: Filter, positive: bool = True) -> list[Term]:
+def terms_of(node: Filter, positive: bool = True) -> list[Term]:
     """The filter (or its negation) as a union of terms, without those that another one contains."""
-    match filter:
+    match node:
         case Constant(value):
             return [{}] if value is positive else []
         case Not(part):
             return terms_of(part, not positive)
         case And(parts) | Or(parts):
-            if isinstance(filter, And) is positive:
+            if isinstance(node, And) is positive:
                 return _product(parts, positive)
-            return fused([term for part in parts for term in terms_of(part, positive)])
-    dimension, values = atom(filter)
+            return fuse([term for part in parts for term in terms_of(part, positive)])
+    dimension, values = atom(node)
     term = conjoin({}, [(dimension, values if positive else complement(values))])
     return [] if term is None else [term]
 
@@ -220,18 +359,18 @@ def _product(parts: Iterable[Filter], positive: bool) -> list[Term]:
         met = (conjoin(a, b.items()) for a in out for b in union)
         out = [term for term in met if term is not None]
         if len(union) > 1:
-            out = fused(out)
+            out = fuse(out)
     return out
 
 
-def fused(terms: list[Term]) -> list[Term]:
+def fuse(terms: list[Term]) -> list[Term]:
     """An equal union with fewer terms: those that differ in one dimension only are joined, contained ones dropped."""
     if len(terms) < 2:
         return terms
     terms = _join_alike(terms)
     if len(terms) > TERMS:
         raise TooManyTermsError("too many alternatives")
-    return absorbed(terms)
+    return absorb(terms)
 
 
 def _join_alike(terms: list[Term]) -> list[Term]:
@@ -254,20 +393,20 @@ def _join_bucket(terms: list[Term]) -> list[Term]:
             rest = frozenset(item for item in term.items() if item[0] != dimension)
             held = alike.get(rest)
             if held is not None:
-                term = _with(held, dimension, join(held.get(dimension, FULL), term.get(dimension, FULL)))
+                term = _replace(held, dimension, join(held.get(dimension, FULL), term.get(dimension, FULL)))
             alike[rest] = term
         terms = list(alike.values())
     return terms
 
 
-def _with(term: Term, dimension: Dimension, values: ValueSet) -> Term:
+def _replace(term: Term, dimension: Dimension, values: ValueSet) -> Term:
     out = {d: v for d, v in term.items() if d != dimension}
     if values != FULL:
         out[dimension] = values
     return out
 
 
-def absorbed(terms: list[Term]) -> list[Term]:
+def absorb(terms: list[Term]) -> list[Term]:
     """Without the terms that another one contains."""
     inside = inclusion(terms)
     out: list[Term] = []
@@ -318,7 +457,7 @@ def _consensus(a: Term, b: Term) -> Iterator[Term]:
             yield new
 
 
-def covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
+def is_covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
     """Is the term certainly contained in the union of the others? Within the budget, exact where value sets are."""
     inside = inclusion([term, *union])
     if any(inside(term, other) for other in union):
@@ -331,7 +470,7 @@ def covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
         while pieces is None:
             if i == len(union):
                 return False
-            pieces = _without(rest, union[i])
+            pieces = _cut_out(rest, union[i])
             i += 1
         steps += 1 + len(pieces)
         if steps > budget:
@@ -340,7 +479,7 @@ def covered(term: Term, union: list[Term], budget: int = STEPS // 8) -> bool:
     return True
 
 
-def _without(term: Term, other: Term) -> list[Term] | None:
+def _cut_out(term: Term, other: Term) -> list[Term] | None:
     """What is left of a term after another one is cut out, as disjoint terms; None if they do not meet."""
     pieces: list[Term] = []
     current: Term | None = term

@@ -71,7 +71,7 @@ class Disagreement(msgspec.Struct, frozen=True):
         said = "the index matches it, the plain evaluator does not" if self.found else "the index misses it"
         return (
             f"event {self.event.id!r} and subscription {self.subscription!r}: {said}; "
-            f"filter: {_cut(expression.format(self.filter))}; event: {_cut(_text_of(self.event))}"
+            f"filter: {_cut(expression.format_expression(self.filter))}; event: {_cut(_text_of(self.event))}"
         )
 
 

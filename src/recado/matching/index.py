@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from recado.filters import expression
 from recado.filters.cost import check_filter
 from recado.filters.evaluate import evaluate
-from recado.filters.remembered import Remembered
 from recado.matching.dictionary import Dictionary
 from recado.matching.encode import Columns, Encoder
 from recado.matching.json_texts import Texts
@@ -38,6 +37,7 @@ from recado.matching.store import Store
 from recado.model.event import Event, expansions, only_view
 from recado.model.filter import Filter
 from recado.model.limits import Limits
+from recado.model.memory import Memo
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
 
@@ -47,7 +47,7 @@ AT_A_TIME = 128
 MANY = 16
 """So many are worth the steps that do it for all of them at once."""
 Given = tuple[tuple[str, Filter], Program, tuple[int, int]]
-Known = Remembered[tuple[int, str], tuple[Filter, tuple[int, int], int]]
+Known = Memo[tuple[int, str], tuple[Filter, tuple[int, int], int]]
 """By identity and event type: the filter, which lives so long, the digest of its program, and how many entries had gone
 by then. A digest names a filter only as long as none goes: after that its constants may have other values."""
 _NO_ENTRIES: Array = np.zeros(0, np.int32)
@@ -104,7 +104,7 @@ class Index:
         """
         count = 0
         waiting = iter(subscriptions)
-        known: Known = Remembered()
+        known: Known = Memo()
         while True:
             some: list[tuple[Subscription, Filter]] = []
             try:
@@ -145,7 +145,7 @@ class Index:
         fresh: list[tuple[str, Filter]] = []
         keys = []
         if len({subscription.id for subscription, _ in some}) < len(some):
-            known = Remembered()  # the last one of an id counts, so they come in their order
+            known = Memo()  # the last one of an id counts, so they come in their order
         for subscription, filter in some:
             key = id(subscription.filter), subscription.type
             seen = known.get(key)

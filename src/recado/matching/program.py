@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-from recado.filters import cesql
+from recado.filters.nodes import KINDS, is_predicate
 from recado.matching.dictionary import Dictionary
 from recado.matching.kernels.instructions import (
     ATTRIBUTE_SHIFT,
@@ -220,27 +220,28 @@ class Compiler:
     # -- predicates
 
     def _predicate(self, node: Filter) -> list[Instruction]:
-        if isinstance(node, Compare):
-            return self._compare(node.name, node.op, node.value)
-        if isinstance(node, Between):
-            return self._between(node)
-        if isinstance(node, In):
-            return [self._set(node)]
-        if isinstance(node, Exists):
-            return [Instruction(EXISTS, self._dictionary.attribute(node.name), cost=2.0)]
-        if isinstance(node, Text):
-            return [self._text(node)]
-        if isinstance(node, Constant):
-            return [Instruction(NEVER, flags=NEGATED if node.value else 0, cost=0.0)]
+        compile_node = COMPILERS.get(type(node))
+        if compile_node is None:
+            raise TypeError(f"{type(node).__name__} is not known to recado.matching.program.COMPILERS")
+        return compile_node(self, node)
+
+    def compile_exists(self, node: Exists) -> list[Instruction]:
+        return [Instruction(EXISTS, self._dictionary.attribute(node.name), cost=2.0)]
+
+    def compile_constant(self, node: Constant) -> list[Instruction]:
+        return [Instruction(NEVER, flags=NEGATED if node.value else 0, cost=0.0)]
+
+    def compile_opaque(self, node: Filter) -> list[Instruction]:
+        """A test that the plain evaluator decides."""
         return [self._opaque_leaf(node)]
 
     def _opaque_leaf(self, node: Filter) -> Instruction:
         self._opaque = True
         attribute, argument = 0, 0
-        if isinstance(node, (Regex, Similar, Compare, Between)):
+        if is_predicate(node):
             attribute, argument = self._dictionary.attribute(node.name), 1
-        elif isinstance(node, Sql):
-            for name in cesql.names(node.text):
+        else:
+            for name in KINDS[type(node)].names(node):
                 self._dictionary.attribute(name)  # so that views hold what the evaluator will ask for
         digest = blake2b(repr(node).encode(), digest_size=16).digest()  # two opaque tests differ in their words, too
         return Instruction(OPAQUE, attribute, argument, INTS.unpack(digest), cost=100.0)
@@ -249,6 +250,9 @@ class Compiler:
         code = self._dictionary.hold(attribute, value)
         self._codes.append(code)
         return code
+
+    def compile_compare(self, node: Compare) -> list[Instruction]:
+        return self._compare(node.name, node.op, node.value)
 
     def _compare(self, name: str, op: CompareOp, value: Value) -> list[Instruction]:
         attribute = self._dictionary.attribute(name)
@@ -269,7 +273,7 @@ class Compiler:
         high = number if op in ("<", "<=") else math.inf
         return [self._range(Compare(name, op, value), kernel_op, low, high, op == ">", op == "<")]
 
-    def _between(self, node: Between) -> list[Instruction]:
+    def compile_between(self, node: Between) -> list[Instruction]:
         kind = kind_of(node.low)
         if kind is not kind_of(node.high) or kind is Kind.BOOL:
             return [Instruction(NEVER)]
@@ -295,19 +299,19 @@ class Compiler:
             high_float, flags = math.nextafter(high_float, -math.inf), flags | HIGH_STRICT
         return _range_leaf(op, attribute, low_float, high_float, flags)
 
-    def _set(self, node: In) -> Instruction:
+    def compile_in(self, node: In) -> list[Instruction]:
         attribute = self._dictionary.attribute(node.name)
         distinct = {(kind_of(value), canonical(value)): value for value in node.values}
         codes = sorted(self._code(attribute, value) for value in distinct.values())
         if not codes:
-            return Instruction(NEVER)
+            return [Instruction(NEVER)]
         if len(codes) == 1:
-            return Instruction(EQ, attribute, codes[0], cost=0.5)
+            return [Instruction(EQ, attribute, codes[0], cost=0.5)]
         padded = codes + [-1] * (len(codes) % 2)
         payload = struct.unpack(f"<{len(padded) // 2}q", struct.pack(f"<{len(padded)}i", *padded))
-        return Instruction(IN, attribute, len(codes), payload, cost=1.0)
+        return [Instruction(IN, attribute, len(codes), payload, cost=1.0)]
 
-    def _text(self, node: Text) -> Instruction:
+    def compile_text(self, node: Text) -> list[Instruction]:
         attribute = self._dictionary.attribute(node.name)
         op = _TEXT_OPS[node.op] + (FOLDED if node.fold else 0)
         if node.op == "like":
@@ -316,9 +320,22 @@ class Compiler:
             data = (node.pattern.casefold() if node.fold else node.pattern).encode()
         self._opaque |= node.op in ("like", "contains")  # the kernel may leave a long search to the evaluator
         self._dictionary.needs_text(attribute, node.fold)
-        return Instruction(
-            op, attribute, len(data), byte_words(data), cost=5.0 if node.op in ("prefix", "suffix") else 6.0
-        )
+        cost = 5.0 if node.op in ("prefix", "suffix") else 6.0
+        return [Instruction(op, attribute, len(data), byte_words(data), cost=cost)]
+
+
+COMPILERS: dict[type[Any], Callable[[Compiler, Any], list[Instruction]]] = {
+    Constant: Compiler.compile_constant,
+    Compare: Compiler.compile_compare,
+    Between: Compiler.compile_between,
+    In: Compiler.compile_in,
+    Text: Compiler.compile_text,
+    Exists: Compiler.compile_exists,
+    Regex: Compiler.compile_opaque,
+    Similar: Compiler.compile_opaque,
+    Sql: Compiler.compile_opaque,
+}
+"""How each kind of node becomes tests; joins are laid out by the compiler itself."""
 
 
 def _ordered(value: Value) -> tuple[int | float, int]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recado.errors import RecadoError
-from recado.filters import expression
+from recado.filters.expression import format_expression
 from recado.matching.dictionary import Dictionary
 from recado.matching.index import Index
 
@@ -192,7 +192,7 @@ def _header(index: Index, arrays: list[_ArrayInfo]) -> _Header:
             for owner, names in _COUNTERS.items()
         },
         free={"store": index.store.free(), "registry": index.registry.free(), "dictionary": dictionary.free()},
-        opaque={entry: f if isinstance(f, str) else expression.format(f) for entry, f in index.opaque.items()},
+        opaque={entry: f if isinstance(f, str) else format_expression(f) for entry, f in index.opaque.items()},
     )
 
 

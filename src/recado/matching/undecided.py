@@ -2,7 +2,7 @@
 
 ``Index.match`` decides everything before it returns, however long that takes. A service has others to serve meanwhile:
 it asks for what the kernels find (``sift_event``, ``sift_events``, ``sift_texts``), and gets the filters that they
-could not decide as ``Undecided``, each with its evaluation in steps (``recado.filters.deciding``). The found and those
+could not decide as ``Undecided``, each with its evaluation in steps (``recado.filters.evaluate``). The found and those
 of the undecided that turn out true are exactly what ``match`` gives.
 
 An event is matched one view at a time, and subscriptions may come and go in between: results are ids, never numbers of
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.filters.deciding import Steps, Work, deciding
-from recado.filters.evaluate import View, names_of
+from recado.filters.evaluate import Steps, Work, decide, names_of
+from recado.filters.nodes import View
 from recado.model.event import Event, expansions
 from recado.model.filter import Filter
 from recado.model.limits import LIMITS
@@ -69,7 +69,7 @@ def evaluation(event: Event) -> Evaluation:
     if any(type(value) is tuple for value in event.attributes.values()):
         return partial(_evaluating, event)
     view = next(expansions(event))
-    return lambda filter, work: deciding(filter, (view,), work)
+    return lambda filter, work: decide(filter, (view,), work)
 
 
 def _evaluation_of(events: Sequence[Event], at: int) -> Evaluation:
@@ -78,7 +78,7 @@ def _evaluation_of(events: Sequence[Event], at: int) -> Evaluation:
 
 def _evaluating(event: Event, filter: Filter, work: Work) -> Steps:
     """Arrays that the filter does not name do not multiply the work."""
-    return deciding(filter, expansions(event, names_of(filter)), work)
+    return decide(filter, expansions(event, names_of(filter)), work)
 
 
 def sift_event(index: Index, event: Event, number: int) -> Sifting:

@@ -21,7 +21,7 @@ from recado.model.flat import (
     SCALARS,
     Attribute,
     Flattener,
-    checked,
+    check_flat,
     from_flat,
     jsonable,
     refuse_repeats,
@@ -53,7 +53,7 @@ def from_cloudevent(members: Mapping[str, Any], *, limits: Limits = LIMITS) -> E
     """The event that a structured-mode JSON object describes; an EventError that names the place."""
     rest = dict(members)
     _check_version(rest.pop("specversion", None))
-    id, source, type_ = (_required(rest, name) for name in ("id", "source", "type"))
+    id, source, type_ = (_require(rest, name) for name in ("id", "source", "type"))
     walker = Flattener(limits)
     time = rest.pop("time", None)
     if time is not None:
@@ -68,7 +68,7 @@ def from_cloudevent(members: Mapping[str, Any], *, limits: Limits = LIMITS) -> E
         _flatten_data(data, {*_FORMAT, *extensions}, walker)
     else:
         walker.add("data", data, ".data")
-    return checked(Event(id, type_, source, time, walker.attributes, extensions), limits)
+    return check_flat(Event(id, type_, source, time, walker.attributes, extensions), limits)
 
 
 def to_cloudevent(event: Event) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _check_version(version: Any) -> None:
         raise EventError(f'$.specversion: must be "1.0", not {version!r}; other versions of CloudEvents are not read')
 
 
-def _required(members: dict[str, Any], name: str) -> str:
+def _require(members: dict[str, Any], name: str) -> str:
     value = text_member(members, name)
     if not value:
         raise EventError(f"$.{name}: a CloudEvent needs a non-empty {name}")
@@ -172,7 +172,7 @@ def read_event(
     raw: bytes | str | Mapping[str, Any], *, default_id: str | None = None, limits: Limits = LIMITS
 ) -> Event:
     """One event from JSON text or from a decoded object; an EventError says what is wrong and where."""
-    members = _named(raw) if isinstance(raw, Mapping) else parse_json(_checked(raw, limits.event_bytes, "event"))
+    members = _name(raw) if isinstance(raw, Mapping) else parse_json(_check(raw, limits.event_bytes, "event"))
     if not isinstance(members, Mapping):
         raise EventError('$: an event is a JSON object such as {"id": "e-1", "type": "reading", "level": 7}')
     if "specversion" in members:
@@ -193,7 +193,7 @@ def read_batch(raw: bytes | str, *, limits: Limits = LIMITS) -> list[Event]:
 
 def split_batch(raw: bytes | str, *, limits: Limits = LIMITS) -> list[bytes]:
     """The elements of a JSON array, each still JSON, so that one bad element need not spoil the others."""
-    elements: list[msgspec.Raw] = _parse(_checked(raw, limits.batch_bytes, "batch"), _decode_batch)
+    elements: list[msgspec.Raw] = _parse(_check(raw, limits.batch_bytes, "batch"), _decode_batch)
     return [bytes(element) for element in elements]
 
 
@@ -212,14 +212,14 @@ def write_batch(events: Iterable[Event]) -> bytes:
     return _encode([to_cloudevent(event) for event in events])
 
 
-def _named(members: Mapping[Any, Any]) -> Mapping[str, Any]:
+def _name(members: Mapping[Any, Any]) -> Mapping[str, Any]:
     for name in members:
         if type(name) is not str:
             raise EventError(f"$: a member name must be a string, not {type(name).__name__}")
     return members
 
 
-def _checked(raw: bytes | str, limit: int, what: str) -> bytes:
+def _check(raw: bytes | str, limit: int, what: str) -> bytes:
     if isinstance(raw, str):
         try:
             raw = raw.encode()

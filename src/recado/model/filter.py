@@ -101,7 +101,9 @@ class Not(Node, frozen=True, tag="not"):
     part: Filter
 
 
-Filter = Constant | Compare | Between | In | Text | Regex | Exists | Similar | Sql | And | Or | Not
+Predicate = Compare | Between | In | Text | Regex | Exists | Similar
+"""What speaks of one attribute, by its ``name``."""
+Filter = Constant | Predicate | Sql | And | Or | Not
 
 TRUE = Constant(True)
 FALSE = Constant(False)

@@ -237,7 +237,7 @@ class Flattener:
         return EventError(f"{shorten(''.join(self._path))}: {reason}")
 
 
-def checked(event: Event, limits: Limits) -> Event:
+def check_flat(event: Event, limits: Limits) -> Event:
     """``check_event``, with a single quick pass that settles the common case: short plain values, all well inside."""
     return event if _plain(event, limits) else check_event(event, limits)
 
@@ -306,7 +306,7 @@ def from_flat(members: Mapping[str, Any], *, default_id: str | None = None, limi
     for name in extensions:
         if name not in attributes:
             raise EventError(f"$.{EXTENSIONS}: the event has no attribute {name!r}")
-    return checked(Event(id, type_, source, time, attributes, extensions), limits)
+    return check_flat(Event(id, type_, source, time, attributes, extensions), limits)
 
 
 def to_flat(event: Event) -> dict[str, Any]:

@@ -36,17 +36,18 @@ class Subscription(msgspec.Struct, frozen=True, gc=False):
         return And((type_filter(self.type), self.filter))
 
 
-def check_id(id: str, limits: Limits = LIMITS) -> str:
+def check_id(subscription_id: str, limits: Limits = LIMITS) -> str:
     """The id itself; a SubscriptionError if no subscription can be called so."""
-    if not id:
+    if not subscription_id:
         raise SubscriptionError("the subscription has an empty id")
-    if len(id) > limits.id_chars:
-        raise SubscriptionError(f"the subscription's id has {len(id):,} characters; the limit is {limits.id_chars:,}")
+    if len(subscription_id) > limits.id_chars:
+        chars = f"{len(subscription_id):,} characters; the limit is {limits.id_chars:,}"
+        raise SubscriptionError(f"the subscription's id has {chars}")
     try:
-        check_value(id, "the subscription's id", limits.id_chars)
+        check_value(subscription_id, "the subscription's id", limits.id_chars)
     except RecadoError as error:
         raise SubscriptionError(str(error)) from None
-    return id
+    return subscription_id
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -1,4 +1,8 @@
-"""Ask a running node, over its control socket."""
+"""Running nodes on this machine, from outside: ask one, look at all of an overlay, carry out a script.
+
+All goes over the nodes' control sockets (``recado.overlay.control``) and blocks, so that a command line or a test needs
+no event loop.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class NodeClient:
-    """One connection; requests one after another. Blocking, so that a command line or a test needs no event loop."""
+    """One connection to a node; requests one after another. An OverlayError if the node does not answer."""
 
     def __init__(self, path: Path, timeout_seconds: float | None = 30.0) -> None:
         self.path = path
@@ -78,8 +82,8 @@ def ask(path: Path, do: str, *, timeout_seconds: float = 30.0, **fields: Any) ->
 # one. A machine may still have timers set, for repairs that are due; ``timers=True`` waits for these as well.
 
 
-class Watch:
-    """Open connections to the nodes; use it as a context manager."""
+class OverlayClient:
+    """Connections to the nodes behind these control sockets; use it as a context manager."""
 
     def __init__(self, sockets: Iterable[Path]) -> None:
         self._stack = ExitStack()
@@ -87,7 +91,7 @@ class Watch:
         for path in sockets:
             self.nodes[path.stem] = self._stack.enter_context(NodeClient(path))
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> OverlayClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,53 +102,57 @@ class Watch:
             raise OverlayError(f"there is no node {node!r}; there are {', '.join(self.nodes)}")
         return self.nodes[node].ask(do, **fields)
 
-    def all(self, do: str, **fields: Any) -> dict[str, Any]:
+    def ask_all(self, do: str, **fields: Any) -> dict[str, Any]:
         """The same question to every node."""
         return {name: node.ask(do, **fields) for name, node in self.nodes.items()}
 
     # -- quiescence
 
-    def quiet(self, timeout_seconds: float = 60.0, *, timers: bool = False) -> None:
+    def wait_until_quiet(self, timeout_seconds: float = 60.0, *, timers: bool = False) -> None:
         """Wait until nothing is on its way, and with ``timers`` nothing is still to come."""
         end = time.monotonic() + timeout_seconds
         before = None
         while True:
-            counts = self.all("count")
+            counts = self.ask_all("count")
             waiting = timers and any(count["timers"] for count in counts.values())
-            if counts == before and settled(counts) and not waiting:
+            if counts == before and is_settled(counts) and not waiting:
                 return
             if time.monotonic() > end:
                 raise OverlayError(f"the overlay is not quiet after {timeout_seconds:g} s")
             before = counts
             time.sleep(0.005)
 
-    def sent(self) -> Counter[str]:
+    def sent_counts(self) -> Counter[str]:
         """Messages sent so far by all nodes, by kind."""
         total: Counter[str] = Counter()
-        for count in self.all("count").values():
+        for count in self.ask_all("count").values():
             total.update(count["sent"])
         return total
 
     # -- trees
 
     def rows(self, subscription: str) -> dict[str, dict[str, Any]]:
-        """Each node's routing row of a subscription, where it has one."""
+        """Each node's part of the tree of a subscription, where it has one."""
         found = {}
-        for name, shown in self.all("show").items():
+        for name, shown in self.ask_all("show").items():
             for rows in shown["machine"].get("tables", {}).values():
-                if subscription in rows:
+                if is_branch(rows.get(subscription)):
                     found[name] = rows[subscription]
         return found
 
     def story(self, about: str, last: int = 100) -> list[dict[str, Any]]:
         """The steps of all nodes that name a text, in the order of their times."""
-        steps = [
-            {"node": name, **step} for name, told in self.all("story", about=about, last=last).items() for step in told
-        ]
+        told = self.ask_all("story", about=about, last=last)
+        steps = [{"node": name, **step} for name, steps in told.items() for step in steps]
         return sorted(steps, key=lambda step: (step["time"], step["node"], step["step"]))[-last:]
 
 
-def settled(counts: dict[str, Any]) -> bool:
+def is_branch(row: Any) -> bool:
+    """Is a row of a machine's tables a part of a tree, with the nodes that it leads to and comes from?"""
+    return isinstance(row, dict) and "next" in row and "origin" in row
+
+
+def is_settled(counts: dict[str, Any]) -> bool:
     """Has every link received at one end what was sent at the other?"""
     for name, count in counts.items():
         for peer, (sent, _) in count["links"].items():
@@ -208,20 +216,20 @@ def read_script(path: Path) -> list[Step]:
     return steps
 
 
-def perform(watch: Watch, steps: Iterable[Step]) -> Iterator[Outcome]:
+def run_script(client: OverlayClient, steps: Iterable[Step]) -> Iterator[Outcome]:
     """Carry out the steps on running nodes."""
-    watch.quiet(timers=True)
-    sent, seen = watch.sent(), _delivered(watch)
+    client.wait_until_quiet(timers=True)
+    sent, seen = client.sent_counts(), _deliveries(client)
     for step in steps:
-        watch.ask(step.node, step.do, **step.fields())
-        watch.quiet(timers=True)
-        now, all = watch.sent(), _delivered(watch)
+        client.ask(step.node, step.do, **step.fields())
+        client.wait_until_quiet(timers=True)
+        now, delivered = client.sent_counts(), _deliveries(client)
         messages = {kind: count - sent[kind] for kind, count in sorted(now.items()) if count > sent[kind]}
-        new = tuple(one for node, them in all.items() for one in them[len(seen[node]) :])
-        sent, seen = now, all
+        new = tuple(one for node, them in delivered.items() for one in them[len(seen[node]) :])
+        sent, seen = now, delivered
         yield Outcome(step, messages, tuple(sorted(new)))
 
 
-def _delivered(watch: Watch) -> dict[str, list[Delivered]]:
-    told = watch.all("deliveries")
+def _deliveries(client: OverlayClient) -> dict[str, list[Delivered]]:
+    told = client.ask_all("deliveries")
     return {node: [Delivered(node, d["event"], tuple(d["subscriptions"])) for d in them] for node, them in told.items()}

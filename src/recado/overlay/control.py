@@ -125,7 +125,7 @@ class Control:
             listening = _listen(self.path)
         except OSError as error:
             raise OverlayError(f"the control socket {self.path} cannot be opened: {error}") from None
-        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=limit)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=limit)
 
     async def claim(self) -> None:
         """Take away a socket that a killed node left; refuse if its node still runs."""
@@ -147,7 +147,7 @@ class Control:
         await asyncio.sleep(0)  # transports close a turn later
         self.path.unlink(missing_ok=True)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._tasks) >= self._node.limits.programs:
             writer.write(_line({"error": f"{len(self._tasks)} programs use this node already; that is the limit"}))
             writer.close()
@@ -221,19 +221,19 @@ class Control:
             raise OverlayError(f"another program follows {stream.subscription!r} already")
         stream.followed = True
         writer.write(_line({"ok": {"subscription": stream.subscription}}))
-        telling = asyncio.create_task(_tell(stream, writer))
+        writing = asyncio.create_task(_write_items(stream, writer))
         leaving = asyncio.create_task(reader.read(1))
         try:
-            await asyncio.wait((telling, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            telling.cancel()
+            writing.cancel()
             leaving.cancel()
-            await asyncio.gather(telling, leaving, return_exceptions=True)
+            await asyncio.gather(writing, leaving, return_exceptions=True)
             writer.close()
             stream.followed = False
-            await self._left(stream, keep)
+            await self._end(stream, keep)
 
-    async def _left(self, stream: Stream, keep: bool) -> None:
+    async def _end(self, stream: Stream, keep: bool) -> None:
         """The program went away, and its subscription with it unless it is to be kept."""
         gone = keep or self._node.stopped.is_set() or not self._node.streams.has(stream)
         if not gone:
@@ -258,7 +258,7 @@ def _listen(path: Path) -> socket.socket:
     return listening
 
 
-async def _tell(stream: Stream, writer: asyncio.StreamWriter) -> None:
+async def _write_items(stream: Stream, writer: asyncio.StreamWriter) -> None:
     async for item in stream:
         writer.write(_line(item_record(item)))
         await writer.drain()

@@ -3,7 +3,7 @@
 Both sides say hello with a version, the names of overlay, protocol and node, and a fresh nonce; then each proves that
 it has the key by a MAC over both hellos, bound to who dialled, so that no answer can be used elsewhere. The dialler
 proves first: whoever merely connects to a listener learns nothing that depends on the key. Without a key all use the
-empty one, which proves nothing; see ``recado.overlay.security`` for where that is allowed.
+empty one, which proves nothing; see ``recado.overlay.addresses`` for where that is allowed.
 
 Two nodes may dial each other at the same moment. The node with the greater name is the one that accepts: it accepts
 one connection and refuses the other, so there is one link and no moment at which the two sides disagree.
@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from recado.overlay.limits import HelloError, LinkError, foreign
-from recado.overlay.names import is_name
+from recado.overlay.addresses import is_name
+from recado.overlay.limits import HelloError, LinkError, sanitize
 
 VERSION = 1
 NONCE_BYTES = 16
@@ -153,7 +153,7 @@ class RefusedError(HelloError):
     """One side refused; ``linked`` if only because the two nodes have a link already."""
 
     def __init__(self, reason: str, linked: bool = False, peer: str = "") -> None:
-        super().__init__(f"refused: {foreign(reason)}")
+        super().__init__(f"refused: {sanitize(reason)}")
         self.linked, self.peer = linked, peer
 
 

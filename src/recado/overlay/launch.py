@@ -1,7 +1,23 @@
-"""Many nodes on this machine, for experiments: processes are started, watched until all links are up, and stopped.
+"""Overlays on this machine from a topology file: what the file says, and the processes that run its nodes.
 
-The overlay's folder (``recado.overlay.names``) holds ``launch.json``, which says how each node was started, so that one
-that was killed can be started again as it was; the nodes' control sockets; ``state`` and ``logs``.
+A **topology file** says which nodes an overlay has, who is linked with whom, and who publishes what.
+
+::
+
+    overlay = "laptop"
+    links = ["ana-bruno", "bruno-carla"]
+
+    [nodes.bruno]
+    publishes = ["Tick"]
+
+Instead of ``links`` there may be a ``network``: one of the tree document (``NET-13``, ``NET-16``, ``NET-5.1``), or a
+generated one (``line``, ``ring``, ``star``, ``complete``, ``grid``, ``random-tree``, ``random-graph``, ``scale-free``)
+with its ``size`` and, where chance plays a part, a ``seed``; its nodes are called n0, n1, …. ``protocol`` is a name of
+``recado.protocols.registry`` or ``module:Class``, and ``settings`` are its settings; ``key-file`` is relative to the
+topology file.
+
+The overlay's folder (``recado.overlay.addresses``) holds ``launch.json``, which says how each node was started, so that
+one that was killed can be started again as it was; the nodes' control sockets; ``state`` and ``logs``.
 """
 
 from __future__ import annotations
@@ -16,22 +32,106 @@ import signal
 import socket
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 
+from recado import files
 from recado.errors import RecadoError
-from recado.overlay.client import Watch, ask
+from recado.overlay.addresses import Address, check_name, overlay_folder, read_address, read_key, runtime, socket_path
+from recado.overlay.client import OverlayClient, ask
 from recado.overlay.control import Control
-from recado.overlay.limits import OverlayError, why
-from recado.overlay.names import check_name, overlay_folder, runtime, socket_path
+from recado.overlay.limits import OverlayError, reason_of
 from recado.overlay.node import Node
-from recado.overlay.plan import Plan
-from recado.overlay.protocol import trees
-from recado.overlay.security import Address, read_address, read_key
+from recado.protocols.registry import DEFAULT, find_protocol
+from recado.protocols.topology import GENERATORS, NETWORKS, Topology
+
+# --- Topology files --------------------------------------------------------------------------------------------------
+
+
+class PlannedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    publishes: tuple[str, ...] = ()
+    listen: str = "127.0.0.1:0"
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    overlay: str
+    links: tuple[str, ...] = ()
+    network: str = ""
+    size: int = 0
+    seed: int = 0
+    key_file: str = ""
+    protocol: str = DEFAULT
+    settings: dict[str, Any] = {}
+    nodes: dict[str, PlannedNode] = {}
+
+    def topology(self) -> Topology:
+        """The graph that the file describes, with every name checked."""
+        topology = self._network() if self.network else _topology_of(self.links, self.nodes)
+        for name in map(str, topology.nodes):
+            check_name(name)
+        for name in self.nodes:
+            if name not in topology.nodes:
+                raise OverlayError(f"nodes.{name}: the network has no such node")
+        if not topology.nodes:
+            raise OverlayError('there are no nodes; give links, such as ["ana-bruno"], or a network')
+        return topology
+
+    def _network(self) -> Topology:
+        if self.links:
+            raise OverlayError("links and network exclude each other; give one")
+        if self.network in NETWORKS:
+            return NETWORKS[self.network]
+        if self.network not in GENERATORS:
+            known = ", ".join((*NETWORKS, *GENERATORS))
+            raise OverlayError(f"network: there is no network {self.network!r}; there are {known}")
+        if not 1 <= self.size <= 1_000:
+            raise OverlayError(f"size: a {self.network} here has 1 to 1,000 nodes, not {self.size}")
+        found = GENERATORS[self.network](self.size, Random(self.seed))  # noqa: S311  # a graph, not a secret
+        return Topology((f"n{i}" for i in found.nodes), ((f"n{a}", f"n{b}") for a, b in found.edges))
+
+
+def _topology_of(links: tuple[str, ...], nodes: dict[str, PlannedNode]) -> Topology:
+    edges: list[tuple[str, str]] = []
+    for place, link in enumerate(links):
+        first, hyphen, second = link.partition("-")
+        if not hyphen or not first or not second or first == second:
+            raise OverlayError(f'links[{place}]: {link!r} is no link; write two names such as "ana-bruno"')
+        edges.append((first, second))
+    return Topology((*nodes, *(name for edge in edges for name in edge)), edges)
+
+
+def check_protocol(plan: Plan) -> None:
+    """Raise a ProtocolError unless the plan's protocol exists, has these settings and can do what nodes are to do."""
+    protocol = find_protocol(plan.protocol)
+    protocol.configure(plan.settings).require_live()
+    if any(node.publishes for node in plan.nodes.values()):
+        protocol.require("become_publisher")
+
+
+def read_plan(path: Path, protocol: str = "") -> Plan:
+    """The plan in a topology file, or the same for another protocol; an OverlayError names the file and the place."""
+    try:
+        plan = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Plan)
+        check_name(plan.overlay)
+        plan.topology()
+        plan = msgspec.structs.replace(plan, protocol=protocol or plan.protocol)
+        check_protocol(plan)
+    except OSError as error:
+        raise OverlayError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OverlayError(f"{path}: not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise OverlayError(f"{path}: {error}") from None
+    except RecadoError as error:
+        raise OverlayError(f"{path}: {error}") from None
+    return plan
+
 
 # --- Ports for nodes that are started later, and may be started again ------------------------------------------------
 #
@@ -63,7 +163,7 @@ def _bind(held: socket.socket, host: str) -> int:
             held.bind((host, port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise OverlayError(f"cannot listen on {host}: {why(error)}") from None
+                raise OverlayError(f"cannot listen on {host}: {reason_of(error)}") from None
         else:
             return port
     raise OverlayError(f"{host} has no free port between {_LOWEST} and {end}; give nodes ports of their own")
@@ -98,6 +198,7 @@ class Launch(msgspec.Struct):
     key_file: str
     settings: dict[str, Any]
     nodes: dict[str, LaunchedNode]
+    protocol: str = DEFAULT
 
     @property
     def folder(self) -> Path:
@@ -107,9 +208,7 @@ class Launch(msgspec.Struct):
         return socket_path(self.overlay, name)
 
     def save(self) -> None:
-        draft = self.folder / f"{FILE}.draft"
-        draft.write_bytes(msgspec.json.encode(self))
-        draft.replace(self.folder / FILE)
+        files.replace(self.folder / FILE, msgspec.json.encode(self))
 
 
 def read_launch(overlay: str) -> Launch:
@@ -140,7 +239,7 @@ def new_launch(plan: Plan, beside: Path) -> Launch:
         )
         for name in names
     }
-    return Launch(plan.overlay, key_file, plan.settings, nodes)
+    return Launch(plan.overlay, key_file, plan.settings, nodes, plan.protocol)
 
 
 def relaunch(plan: Plan) -> Launch | None:
@@ -151,6 +250,8 @@ def relaunch(plan: Plan) -> Launch | None:
         return None
     if not any(alive(launch, name) for name in launch.nodes):
         return None
+    if launch.protocol != plan.protocol:
+        raise OverlayError(f"overlay {plan.overlay!r} runs protocol {launch.protocol!r}; first: recado overlay down")
     topology = plan.topology()
     if {str(n): [*map(str, topology.neighbours(n))] for n in topology.nodes} != {
         node.name: node.links for node in launch.nodes.values()
@@ -159,7 +260,7 @@ def relaunch(plan: Plan) -> Launch | None:
     return launch
 
 
-def launched_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]]:
+def make_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]]:
     """The nodes of a process, as the launch says."""
     launch = msgspec.json.decode((folder / FILE).read_bytes(), type=Launch)
     key = read_key(Path(launch.key_file)) if launch.key_file else b""
@@ -171,7 +272,8 @@ def launched_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]
             listen=node.listen,
             peers=node.dials,
             overlay=launch.overlay,
-            protocol=trees(launch.settings),
+            protocol=launch.protocol,
+            settings=launch.settings,
             key=key,
             state=state,
         )
@@ -206,18 +308,18 @@ def _start_nodes(launch: Launch, names: list[str], processes: int, timeout_secon
     for number in range(groups):
         _start_process(launch, names[number::groups])
     launch.save()
-    _wait(lambda: unlinked(launch), launch, timeout_seconds)
-    quiet(launch)
+    _wait(lambda: missing_links(launch), launch, timeout_seconds)
+    wait_until_quiet(launch)
     for name in names:
         for type in launch.nodes[name].publishes:
             _become_publisher(launch, name, type)
-    quiet(launch)
+    wait_until_quiet(launch)
 
 
-def quiet(launch: Launch) -> None:
+def wait_until_quiet(launch: Launch) -> None:
     """Wait until nothing is on its way between the nodes."""
-    with Watch(map(launch.socket, launch.nodes)) as watch:
-        watch.quiet()
+    with OverlayClient(map(launch.socket, launch.nodes)) as client:
+        client.wait_until_quiet()
 
 
 def alive(launch: Launch, name: str) -> bool:
@@ -245,7 +347,7 @@ def _start_process(launch: Launch, names: list[str]) -> None:
         launch.nodes[name].process = pid
 
 
-def unlinked(launch: Launch) -> list[str]:
+def missing_links(launch: Launch) -> list[str]:
     """What is still missing: nodes that do not answer and links that are not up."""
     missing = []
     for node in launch.nodes.values():
@@ -396,7 +498,7 @@ def main(arguments: list[str]) -> int:
     folder, *names = arguments
     log_to_stderr()
     try:
-        return asyncio.run(run_nodes(launched_nodes(Path(folder), names)))
+        return asyncio.run(run_nodes(make_nodes(Path(folder), names)))
     except RecadoError as error:
         log.critical("%s", error)
         return 2

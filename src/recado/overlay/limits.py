@@ -94,12 +94,12 @@ class Complaints:
             log.warning("%s: %s", self._name, text)
 
 
-def foreign(text: str) -> str:
+def sanitize(text: str) -> str:
     """What another node said, fit for a log."""
     return "".join(char if char.isprintable() else "?" for char in text[:_REASON_CHARS])
 
 
-def why(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The reason in an error. Asyncio puts its own words and the address where the system's words would be."""
     match error:
         case ssl.SSLError():

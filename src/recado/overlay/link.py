@@ -12,10 +12,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from random import Random
 
 from recado.overlay.hello import Bye, Control, FrameDecoder, Ping, Pong, Refuse, decode_control, encode_control, header
-from recado.overlay.limits import LinkError, OverlayLimits, foreign
+from recado.overlay.limits import LinkError, OverlayLimits, sanitize
 
 _PIECE = 65_536
 
@@ -111,9 +110,9 @@ class Link:
         """Find out soon whether the peer is still there."""
         asked = self._loop.time()
         self._say(Ping())
-        self._loop.call_later(self._limits.probe_seconds, self._probed, asked)
+        self._loop.call_later(self._limits.probe_seconds, self._check_probe, asked)
 
-    def _probed(self, asked: float) -> None:
+    def _check_probe(self, asked: float) -> None:
         if self._heard < asked:
             self.cut(f"no answer to a probe within {self._limits.probe_seconds:g} s")
 
@@ -180,7 +179,7 @@ class Link:
             case Bye():
                 self.cut("the other side stopped")
             case Refuse(reason):
-                self.cut(f"ended by the other side: {foreign(reason)}")
+                self.cut(f"ended by the other side: {sanitize(reason)}")
             case _:
                 raise LinkError(f"{type(message).__name__.lower()} on a link that is already accepted")
 
@@ -209,25 +208,6 @@ class Link:
                 self.cut(f"silent for {quiet:.1f} s")
             elif quiet >= self._limits.ping_seconds:
                 self._say(Ping())
-
-
-# --- How long to wait before dialling again: exponential, with jitter, so that many nodes do not return at once
-
-
-class Backoff:
-    """Waits of between half and all of a bound that doubles, up to ``most``; ``reset`` after a success."""
-
-    def __init__(self, first: float, most: float, rng: Random) -> None:
-        self._first, self._most, self._rng = first, most, rng
-        self._failures = 0
-
-    def next(self) -> float:
-        bound = min(self._most, self._first * 2.0 ** min(self._failures, 63))
-        self._failures += 1
-        return bound * (0.5 + 0.5 * self._rng.random())
-
-    def reset(self) -> None:
-        self._failures = 0
 
 
 # --- The end of a listening socket, without losing a connection that is just being accepted --------------------------

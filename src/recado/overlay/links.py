@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from recado.overlay.addresses import Address, Tls, check_listening
 from recado.overlay.hello import (
     NONCE_BYTES,
     VERSION,
@@ -35,9 +36,8 @@ from recado.overlay.hello import (
     encode_control,
     header,
 )
-from recado.overlay.limits import Complaints, HelloError, LinkError, OverlayError, OverlayLimits, why
-from recado.overlay.link import Backoff, Link, stop_listening
-from recado.overlay.security import Address, Tls, check_listening
+from recado.overlay.limits import Complaints, HelloError, LinkError, OverlayError, OverlayLimits, reason_of
+from recado.overlay.link import Link, stop_listening
 
 log = logging.getLogger("recado.overlay")
 
@@ -45,11 +45,11 @@ _LINKED = "there is a link to a node of this name already"
 
 
 class LinkOwner(Protocol):
-    """Who the links are for."""
+    """The node that the links belong to: it is told of links that come and go, and of every message."""
 
     def link_up(self, peer: str) -> None: ...
     def link_down(self, peer: str) -> None: ...
-    def received(self, peer: str, payload: bytes) -> None: ...
+    def receive(self, peer: str, payload: bytes) -> None: ...
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -85,9 +85,9 @@ class Links:
         check_listening(address, self._me.key, self._me.tls)
         self._context = self._me.tls.server_context() if self._me.tls else None
         try:
-            self._server = await asyncio.start_server(self._connected, address.host, address.port)
+            self._server = await asyncio.start_server(self._accept, address.host, address.port)
         except OSError as error:
-            raise OverlayError(f"cannot listen on {address}: {why(error)}") from None
+            raise OverlayError(f"cannot listen on {address}: {reason_of(error)}") from None
         host, port, *_ = self._server.sockets[0].getsockname()
         self.address = Address(host, port)
         return self.address
@@ -127,15 +127,15 @@ class Links:
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._forget)
         return task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) and not isinstance(error, LinkError | OSError):
             log.error("%s: a connection failed", self._me.name, exc_info=error)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._open >= self._limits.connections or self._ending:
             reason = f"{self._open} connections are open, and the limit is {self._limits.connections}"
             self._complain(writer, f"refused: {reason}")
@@ -170,7 +170,7 @@ class Links:
             await self._converse(reader, writer, dialled=False)
         except (LinkError, OSError) as error:
             if not (isinstance(error, RefusedError) and error.linked):
-                self._complain(writer, why(error))
+                self._complain(writer, reason_of(error))
 
     def _complain(self, writer: asyncio.StreamWriter, reason: str) -> None:
         self.refused += 1
@@ -185,8 +185,8 @@ class Links:
             try:
                 await self._call(address)
             except (OverlayError, OSError, UnicodeError) as error:  # the last one: a host that cannot be a name
-                if why(error) != complaint:
-                    complaint = why(error)
+                if reason_of(error) != complaint:
+                    complaint = reason_of(error)
                     log.warning("%s: no link to %s: %s; will try again", self._me.name, address, complaint)
             else:
                 complaint = ""
@@ -227,7 +227,7 @@ class Links:
             writer,
             decoder,
             limits=self._limits,
-            receive=self._owner.received,
+            receive=self._owner.receive,
             dialled=dialled,
         )
         await self._keep(link)
@@ -287,9 +287,9 @@ class Links:
         try:
             reason = await link.run()
         finally:
-            self._down(link, reason)
+            self._remove(link, reason)
 
-    def _down(self, link: Link, reason: str) -> None:
+    def _remove(self, link: Link, reason: str) -> None:
         if self.links.get(link.peer) is link:
             del self.links[link.peer]
             log.info("%s: link to %s is down: %s", self._me.name, link.peer, reason)
@@ -314,3 +314,22 @@ def _write(writer: asyncio.StreamWriter, *messages: Control) -> None:
 def _peer_name(writer: asyncio.StreamWriter) -> str:
     name = writer.get_extra_info("peername")
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "an unknown address"
+
+
+# --- How long to wait before dialling again: exponential, with jitter, so that many nodes do not return at once
+
+
+class Backoff:
+    """Waits of between half and all of a bound that doubles, up to ``most``; ``reset`` after a success."""
+
+    def __init__(self, first: float, most: float, rng: Random) -> None:
+        self._first, self._most, self._rng = first, most, rng
+        self._failures = 0
+
+    def next(self) -> float:
+        bound = min(self._most, self._first * 2.0 ** min(self._failures, 63))
+        self._failures += 1
+        return bound * (0.5 + 0.5 * self._rng.random())
+
+    def reset(self) -> None:
+        self._failures = 0

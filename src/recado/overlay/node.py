@@ -14,30 +14,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from recado.model.event import Event
 from recado.model.subscription import Subscription
+from recado.overlay.addresses import Address, Tls, check_name, read_address
 from recado.overlay.driver import NodeDriver
 from recado.overlay.hello import HEADER_BYTES
-from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits
+from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError, OverlayLimits
 from recado.overlay.links import Identity, Links
-from recado.overlay.names import check_name
-from recado.overlay.protocol import TREES, OverlayProtocol
-from recado.overlay.security import Address, Tls, read_address
 from recado.overlay.state import FileState, NoState
 from recado.overlay.streams import Stream, Streams, event_weight
 from recado.protocols.machine import Asked, LinkDown, LinkUp
-from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Notified, Publish, Subscribe, Unsubscribe
+from recado.protocols.pubsub import (
+    BecomeBroker,
+    BecomePublisher,
+    Notified,
+    OverlayProtocol,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
+from recado.protocols.registry import DEFAULT, find_protocol
+from recado.protocols.wire import WireError
 
 log = logging.getLogger("recado.overlay")
 
 
 class Node:
-    """``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``seed`` is for repeatable runs."""
+    """A node that runs ``protocol``: a name of the registry, ``module:Class``, or a description; with its ``settings``.
+
+    ``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``seed`` is for repeatable runs.
+    """
 
     def __init__(
         self,
@@ -46,7 +57,8 @@ class Node:
         listen: str = "127.0.0.1:0",
         peers: Iterable[str] = (),
         overlay: str = "recado",
-        protocol: OverlayProtocol = TREES,
+        protocol: str | OverlayProtocol = DEFAULT,
+        settings: Mapping[str, Any] | None = None,
         key: bytes = b"",
         tls: Tls | None = None,
         state: Path | None = None,
@@ -54,20 +66,23 @@ class Node:
         seed: int | None = None,
     ) -> None:
         self.name, self.overlay = check_name(name), check_name(overlay)
-        self.protocol, self.key, self.tls, self.limits = protocol, key, tls, limits
+        found = find_protocol(protocol) if isinstance(protocol, str) else protocol
+        self.protocol = found.configure(settings or {})
+        self.protocol.require_live()
+        self.key, self.tls, self.limits = key, tls, limits
         self._listen, self._peers = read_address(listen), [read_address(peer) for peer in peers]
         self._folder, self._rng = state, Random(seed)  # noqa: S311  # for back-off and machines, not for secrets
         self.stopping, self.stopped = asyncio.Event(), asyncio.Event()
         self.failure = ""
         self.streams = Streams(limits)
-        self.links = Links(Identity(name, overlay, protocol.name, key, tls), self, limits, self._rng)
+        self.links = Links(Identity(name, overlay, self.protocol.name, key, tls), self, limits, self._rng)
 
     # -- begin and end
 
     async def start(self) -> Node:
         """Begin with what was saved, listen, and dial the peers."""
         self._state = FileState(self._folder, self.name) if self._folder is not None else NoState()
-        machine = self.protocol.make(self.name)
+        machine = self.protocol.machines()(self.name)
         self.driver = NodeDriver(
             machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop
         )
@@ -85,12 +100,12 @@ class Node:
 
     def _resume(self) -> None:
         """Subscriptions that were to be kept go on; the others ended with the process that made them."""
-        kept = self._state.kept()
-        for id in self.driver.machine.inspect().get("subscriptions", ()):
-            if id in kept:
-                self.streams.open(id)
+        kept = self._state.kept_subscriptions()
+        for subscription in self.driver.machine.inspect().get("subscriptions", ()):
+            if subscription in kept:
+                self.streams.open(subscription)
             else:
-                self.driver.tell(Asked(Unsubscribe(id)))
+                self.driver.tell(Asked(Unsubscribe(subscription)))
 
     async def stop(self) -> None:
         """Send what is queued, say good-bye, end all tasks; a second call does nothing."""
@@ -133,31 +148,36 @@ class Node:
             raise
         return stream
 
-    def follow(self, id: str) -> Stream:
+    def follow(self, subscription: str) -> Stream:
         """The stream of a subscription that exists, with what came while nobody followed it."""
-        return self.streams.get(id)
+        return self.streams.get(subscription)
 
-    async def unsubscribe(self, id: str) -> None:
-        self._state.keep(id, False)
-        await self.driver.ask(Unsubscribe(id))
-        self.streams.close(id)
+    async def unsubscribe(self, subscription: str) -> None:
+        """End a subscription and its stream; what the machine raises if there is none."""
+        self._state.keep(subscription, False)
+        await self.driver.ask(Unsubscribe(subscription))
+        self.streams.close(subscription)
 
     async def publish(self, event: Event) -> None:
         """Waits a moment if a link is crowded, so that a fast publisher does not overrun its own node."""
         await self._room()
         await self.driver.ask(Publish(event), event_weight(event))
 
-    async def become_publisher(self, type: str) -> None:
-        await self.driver.ask(BecomePublisher(type))
+    async def become_publisher(self, event_type: str) -> None:
+        """Publish events of a type from now on; a ProtocolError if the protocol has no such role."""
+        self.protocol.protocol.require("become_publisher")
+        await self.driver.ask(BecomePublisher(event_type))
 
-    async def become_broker(self, type: str) -> None:
-        await self.driver.ask(BecomeBroker(type))
+    async def become_broker(self, event_type: str) -> None:
+        """Stop publishing a type; a ProtocolError if the protocol has no such role."""
+        self.protocol.protocol.require("become_broker")
+        await self.driver.ask(BecomeBroker(event_type))
 
     def connect(self, address: str) -> None:
         """Have a link to the node that listens there."""
         self.links.dial(read_address(address))
 
-    async def linked(self, *peers: str) -> None:
+    async def wait_for_links(self, *peers: str) -> None:
         """Wait until there are links to these peers."""
         while not all(peer in self.links.links for peer in peers):
             await asyncio.sleep(0.005)
@@ -176,8 +196,12 @@ class Node:
     def link_down(self, peer: str) -> None:
         self.driver.tell(LinkDown(peer))
 
-    def received(self, peer: str, payload: bytes) -> None:
-        self.driver.received(peer, self.protocol.decode(payload), len(payload) + HEADER_BYTES)
+    def receive(self, peer: str, payload: bytes) -> None:
+        try:
+            message = self.protocol.decode(payload)
+        except WireError as error:
+            raise LinkError(str(error)) from None
+        self.driver.received(peer, message, len(payload) + HEADER_BYTES)
 
     # -- what the driver does
 
@@ -204,6 +228,7 @@ class Node:
     def show(self) -> dict[str, Any]:
         """The node's state as plain data."""
         now = asyncio.get_running_loop().time()
+        machine = self.driver.machine.inspect()
         return {
             "node": self.name,
             "overlay": self.overlay,
@@ -214,7 +239,8 @@ class Node:
             "dials": [str(address) for address in self.links.dialled],
             "refused": self.links.refused,
             "counters": self.driver.counters.plain(),
-            "machine": self.driver.machine.inspect(),
+            "roles": self.protocol.protocol.roles(machine),
+            "machine": machine,
         }
 
     def count(self) -> dict[str, Any]:

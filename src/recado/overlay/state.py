@@ -24,7 +24,7 @@ class State(Protocol):
         """Keep the value with the next commit; None forgets the key."""
         ...
 
-    def kept(self) -> list[str]:
+    def kept_subscriptions(self) -> list[str]:
         """The subscriptions that are to be kept."""
         ...
 
@@ -42,7 +42,7 @@ class NoState:
     def put(self, key: str, value: Any) -> None:
         pass
 
-    def kept(self) -> list[str]:
+    def kept_subscriptions(self) -> list[str]:
         return []
 
     def keep(self, subscription: str, keep: bool) -> None:
@@ -111,7 +111,7 @@ class FileState:
         else:
             self._changes.append(("INSERT OR REPLACE INTO saved VALUES (?, ?)", (key, msgspec.msgpack.encode(value))))
 
-    def kept(self) -> list[str]:
+    def kept_subscriptions(self) -> list[str]:
         return list(self._kept)
 
     def keep(self, subscription: str, keep: bool) -> None:

@@ -30,8 +30,7 @@ from recado.pipeline.readers import Source
 from recado.pipeline.worker import EventForm
 from recado.semantics.alignment import constraint_names
 from recado.semantics.cache import SimilarityCache
-from recado.semantics.engine import Semantics
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge, Semantics
 from recado.semantics.match import attribute_names
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
 

@@ -21,7 +21,7 @@ from recado.pipeline.partitioned import PartitionedSet, build_partitions, match_
 from recado.pipeline.readers import Format, Source, read_events, read_subscriptions_at
 from recado.pipeline.report import run_report
 from recado.pipeline.sets import SubscriptionSet, read_subscriptions
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge
 
 MatchEvents = Callable[..., DataFrame]
 

@@ -31,7 +31,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.session import is_remote
 from recado.pipeline.sets import DETAILS, INDEX, SubscriptionSet, Version, read_subscriptions
 from recado.pipeline.worker import BadRows, EventForm, match_record_batch
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge
 
 NOTIFICATION_FIELDS = ("event_id", "subscription_id", "owner", "event_time", "matched_at")
 

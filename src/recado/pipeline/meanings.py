@@ -25,8 +25,7 @@ from recado.model.event import ENVELOPE, Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import Array, Form, Matched, row_reader
-from recado.semantics.engine import Semantics
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge, Semantics
 from recado.semantics.matcher import SemanticMatcher
 from recado.semantics.settings import read_settings
 
@@ -47,7 +46,7 @@ def semantic_detail(subscription: Subscription) -> str | None:
         read_settings(subscription.semantic)
     except RecadoError as error:
         raise PipelineError(f"subscription {subscription.id!r}: {error}") from None
-    text = expression.format(subscription.filter)
+    text = expression.format_expression(subscription.filter)
     return msgspec.json.encode(_Record(text, subscription.type, subscription.semantic)).decode()
 
 

@@ -36,7 +36,7 @@ from recado.model.subscription import Subscription
 from recado.model.values import format_time
 from recado.pipeline.errors import PipelineError, user_errors
 from recado.pipeline.meanings import matcher_of, semantic_detail
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge
 from recado.semantics.matcher import SemanticMatcher
 
 INDEX = "index.recado"

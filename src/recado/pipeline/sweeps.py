@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from recado.errors import RecadoError
 from recado.pipeline.errors import user_errors
 from recado.pipeline.session import is_remote
-from recado.sim.runs.run import Outcome, perform
+from recado.sim.runs.run import Outcome, execute_run
 from recado.sim.runs.scenario import Run, ScenarioError
 
 RUNS_A_CORE = 8
@@ -50,7 +50,7 @@ def _perform_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         for run in batch.column("run"):
             outcome, problem = None, None
             try:
-                outcome = msgspec.json.encode(perform(msgspec.json.decode(run.as_py(), type=Run)))
+                outcome = msgspec.json.encode(execute_run(msgspec.json.decode(run.as_py(), type=Run)))
             except RecadoError as error:
                 problem = str(error)
             yield pa.record_batch([pa.array([outcome], pa.binary()), pa.array([problem], pa.string())], schema=_SCHEMA)

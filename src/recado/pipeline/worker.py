@@ -32,7 +32,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import INSTANT, Array, Form, Matched, match_rows, text_of_row
 from recado.pipeline.meanings import add_meanings, renamed_texts
 from recado.pipeline.sets import DETAILS, INDEX, LoadedSet, SubscriptionSet, load_folder
-from recado.semantics.knowledge import Knowledge
+from recado.semantics.engine import Knowledge
 
 KEPT = 2
 """How many sets a worker keeps open: the one in use and the one before it."""

@@ -74,6 +74,9 @@ NET_13 = parse_edges("K-J K-L J-G G-F G-H H-I F-C F-S C-A C-B C-D C-E A-B D-E")
 NET_16 = parse_edges("K-J K-L J-G G-F G-H H-I F-C F-S C-A C-B C-D C-E A-B D-E S-R R-Q Q-O")
 NET_5_1 = parse_edges("K-J K-L J-G G-F G-H H-I F-C F-S C-A C-B C-D C-E A-B")
 
+NETWORKS: Mapping[str, Topology] = {"NET-13": NET_13, "NET-16": NET_16, "NET-5.1": NET_5_1}
+"""The networks of the tree document by their names in scenario and topology files."""
+
 
 # -- generators: nodes are 0 to n - 1, and all graphs are connected
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recado.errors import RecadoError
-from recado.filters.expression import format as format_filter
-from recado.filters.expression import parse
+from recado.filters.expression import format_expression, parse
 from recado.model.event import Event, check_event
 from recado.model.filter import Filter
 
@@ -77,8 +76,8 @@ def read_filter(text: str) -> Filter:
 
 
 @lru_cache(maxsize=FILTERS)
-def write_filter(filter: Filter) -> str:
-    return format_filter(filter)
+def write_filter(parsed: Filter) -> str:
+    return format_expression(parsed)
 
 
 def _read_special(kind: type, value: Any) -> Any:

@@ -145,10 +145,10 @@ def distinct(names: Sequence[str]) -> list[str]:
 # them as absent; under ``ignore`` one missing name leaves the part out.
 
 
-def constraint_names(filter: Filter) -> tuple[str, ...]:
+def constraint_names(tree: Filter) -> tuple[str, ...]:
     """The names in a filter, each once, in the order in which they stand there."""
     found: dict[str, None] = {}
-    for node in walk(filter):
+    for node in walk(tree):
         if isinstance(node, Sql):
             found |= dict.fromkeys(sorted(cesql.names(node.text) - {SPECVERSION}))
         elif not isinstance(node, And | Or | Not | Constant):
@@ -156,41 +156,41 @@ def constraint_names(filter: Filter) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rewrite(filter: Filter, alignment: Alignment) -> Filter:
+def rewrite(node: Filter, alignment: Alignment) -> Filter:
     """The filter with the event's names."""
-    names = constraint_names(filter)
+    names = constraint_names(node)
     mapping = alignment.mapping()
     if alignment.unmatched == "fail":
-        return _renamed(filter, mapping, FALSE) or FALSE
+        return _rename(node, mapping, FALSE) or FALSE
     if names and not any(name in mapping for name in names):
         return FALSE
-    return _renamed(filter, mapping, None) or FALSE
+    return _rename(node, mapping, None) or FALSE
 
 
-def _renamed(node: Filter, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:
+def _rename(node: Filter, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:
     """The node with other names; None if it is left out, which is what becomes of ``missing`` None."""
     match node:
         case Constant():
             return node
         case And(parts) | Or(parts):
-            renamed = [_renamed(part, mapping, missing) for part in parts]
+            renamed = [_rename(part, mapping, missing) for part in parts]
             kept = tuple(part for part in renamed if part is not None)
             if len(kept) < len(parts) and len(kept) < 2:
                 return kept[0] if kept else None
             return type(node)(kept)
         case Not(part):
-            inner = _renamed(part, mapping, missing)
+            inner = _rename(part, mapping, missing)
             return None if inner is None else Not(inner)
         case Sql(text):
-            return _renamed_sql(text, mapping, missing)
+            return _rename_sql(text, mapping, missing)
     name = mapping.get(node.name)
     return missing if name is None else msgspec.structs.replace(node, name=name)
 
 
-def _renamed_sql(text: str, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:
+def _rename_sql(text: str, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:
     if missing is None and any(name not in mapping for name in cesql.names(text) - {SPECVERSION}):
         return None
-    renamed = cesql.format(_expression(cesql.parse(text), mapping))
+    renamed = cesql.format_node(_expression(cesql.parse(text), mapping))
     try:
         cesql.parse(renamed)
     except FilterError:  # longer names made it too long for CESQL
@@ -219,7 +219,7 @@ def _expression(node: Expression, mapping: Mapping[str, str]) -> Expression:
     return node
 
 
-def renamed(event: Event, alignment: Alignment) -> Event:
+def rename_event(event: Event, alignment: Alignment) -> Event:
     """The event with its attributes under the subscriber's names beside the original ones.
 
     A name that the event has already, or that only the envelope or the format may have, is not given again.

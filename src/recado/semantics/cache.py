@@ -19,7 +19,7 @@ import msgspec
 
 from recado import __version__
 from recado.errors import RecadoError
-from recado.semantics.folders import read_limited, write_whole
+from recado.semantics.files import read_limited, write_whole
 from recado.semantics.names import REMEMBERED_CHARS
 
 ENTRIES = 200_000

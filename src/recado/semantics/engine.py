@@ -11,8 +11,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
+from recado.errors import RecadoError
 from recado.model.event import ENVELOPE
 from recado.semantics import alignment as aligning
 from recado.semantics.alignment import ALIKE, Alignment, Pair, distinct
@@ -23,8 +25,8 @@ from recado.semantics.lexicon.wordnet import Lexicon
 from recado.semantics.measures import registry
 from recado.semantics.measures.base import Floats, NameMeasure
 from recado.semantics.measures.wordnet import WordPairs
-from recado.semantics.name_parser import NameReader, Words, plain_words
-from recado.semantics.overrides import Given, Overrides
+from recado.semantics.names import NameReader, Words, plain_words
+from recado.semantics.overrides import Given, Overrides, ReviewList, read_pairs
 from recado.semantics.settings import DEFAULT, SemanticSettings
 
 
@@ -113,7 +115,7 @@ class Semantics:
         """One row for each name of ``a``, one column for each of ``b``."""
         if not a or not b:
             return np.zeros((len(a), len(b)))
-        values = self._computed(a, b, settings)
+        values = self._compute(a, b, settings)
         self._correct(a, b, settings, values)
         return values
 
@@ -136,11 +138,11 @@ class Semantics:
         for row, name in enumerate(a):
             values[row, places.get(name, [])] = 1.0
 
-    def _computed(self, a: Sequence[str], b: Sequence[str], settings: SemanticSettings) -> Floats:
+    def _compute(self, a: Sequence[str], b: Sequence[str], settings: SemanticSettings) -> Floats:
         """By the measure, as far as the cache does not know."""
         cache = self.cache
         if cache is None or len(a) * len(b) > cache.entries:
-            return self._measured(a, b, settings)
+            return self._measure(a, b, settings)
         scope = self.scope(settings)
         known = cache.get(scope, ((one, other) for one in a for other in b))
         values = np.array([np.nan if value is None else value for value in known]).reshape(len(a), len(b))
@@ -148,7 +150,7 @@ class Semantics:
         if lacking.any():
             rows, columns = np.flatnonzero(lacking.any(axis=1)), np.flatnonzero(lacking.any(axis=0))
             some_a, some_b = [a[row] for row in rows.tolist()], [b[column] for column in columns.tolist()]
-            found = self._measured(some_a, some_b, settings)
+            found = self._measure(some_a, some_b, settings)
             values[np.ix_(rows, columns)] = found
             new = zip(
                 (one for one in some_a for _ in some_b), some_b * len(some_a), found.ravel().tolist(), strict=True
@@ -156,7 +158,7 @@ class Semantics:
             cache.put(scope, new)
         return values
 
-    def _measured(self, a: Sequence[str], b: Sequence[str], settings: SemanticSettings) -> Floats:
+    def _measure(self, a: Sequence[str], b: Sequence[str], settings: SemanticSettings) -> Floats:
         read = self.words
         return self.measure(settings).matrix([read(name, settings) for name in a], [read(name, settings) for name in b])
 
@@ -225,3 +227,53 @@ def align(
 ) -> Alignment:
     """The attribute that stands for each name of a filter, by the shared knowledge unless another is given."""
     return (semantics or shared()).align(constraints, attributes, settings)
+
+
+# --- What a process was told: knowledge from files --------------------------------------------------------------------
+#
+# What semantic subscriptions are understood by besides the lexicon, as one value.
+#
+# The service, the command line and jobs on Spark have to give the same matches, so what moves a match stands together
+# here: what subscriptions leave open (``default``), similarities that people gave, and pairs that they accepted or
+# refused. Those travel with the value; tables that may be large (``frequencies``, ``similarities``) travel as the path
+# of a file that every machine of a job can read.
+
+
+class Knowledge(msgspec.Struct, frozen=True):
+    """``given`` and ``decided`` are pairs, ``frequencies`` a folder, ``similarities`` a file; empty is none."""
+
+    default: SemanticSettings = DEFAULT
+    given: tuple[Given, ...] = ()
+    decided: tuple[Given, ...] = ()
+    frequencies: str = ""
+    similarities: str = ""
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        default: SemanticSettings = DEFAULT,
+        overrides: str | Path = "",
+        frequencies: str | Path = "",
+        similarities: str | Path = "",
+    ) -> Knowledge:
+        """The pairs of the file ``overrides``, and those that were decided in this user's review list."""
+        given = tuple(read_pairs(overrides)) if overrides else ()
+        files = [str(Path(path).absolute()) if path else "" for path in (frequencies, similarities)]
+        return cls(default, given, tuple(ReviewList.load().decided()), *files)
+
+    def semantics(self) -> Semantics:
+        """The engine that knows all this; a RecadoError for a table that cannot be used."""
+        cache = SimilarityCache()
+        made = Semantics(
+            frequencies=Frequencies.load(self.frequencies) if self.frequencies else None,
+            overrides=Overrides(self.given),
+            decided=self.decided,
+            cache=cache,
+        )
+        if self.similarities and not cache.load(Path(self.similarities), made.digest):
+            raise RecadoError(
+                f"{self.similarities} holds no similarities that were made by the lexicon, overrides and frequencies "
+                "in use; make it with: recado pipeline align"
+            )
+        return made

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from recado.errors import RecadoError
-from recado.semantics.folders import read_limited
+from recado.semantics.files import read_limited
 
 _ABOUT, _WORDS = "frequencies.json", "words.parquet"
 _ABOUT_BYTES = 1 << 20

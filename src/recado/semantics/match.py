@@ -58,7 +58,7 @@ def asked_of(
 ) -> tuple[Filter, Alignment]:
     """The subscription's filter as it is asked of this event, and the alignment of their names."""
     alignment = semantics.align(constraint_names(subscription.filter), attribute_names(event), settings)
-    asked = resolved(rewrite(subscription.filter, alignment), event, settings, semantics)
+    asked = resolve(rewrite(subscription.filter, alignment), event, settings, semantics)
     return And((type_filter(subscription.type), asked)) if subscription.type else asked, alignment
 
 
@@ -67,19 +67,19 @@ def attribute_names(event: Event) -> tuple[str, ...]:
     return tuple(name for name, value in event.items() if value != ())
 
 
-def resolved(filter: Filter, event: Event, settings: SemanticSettings, semantics: Semantics) -> Filter:
+def resolve(node: Filter, event: Event, settings: SemanticSettings, semantics: Semantics) -> Filter:
     """The filter with every ``similar`` decided by meaning, for the values of this event."""
     if settings.values == "string":
-        return filter
-    match filter:
+        return node
+    match node:
         case And(parts) | Or(parts):
-            return type(filter)(tuple(resolved(part, event, settings, semantics) for part in parts))
+            return type(node)(tuple(resolve(part, event, settings, semantics) for part in parts))
         case Not(part):
-            return Not(resolved(part, event, settings, semantics))
+            return Not(resolve(part, event, settings, semantics))
         case Similar(name, text):
             values = _values(event, name)
             return In(name, tuple(value for value in values if is_similar(value, text, settings, semantics)))
-    return filter
+    return node
 
 
 def is_similar(value: Value, text: str, settings: SemanticSettings, semantics: Semantics) -> bool:

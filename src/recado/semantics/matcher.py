@@ -30,8 +30,7 @@ import msgspec
 
 from recado.errors import RecadoError, SubscriptionError
 from recado.filters.cost import check_filter
-from recado.filters.deciding import Steps, Work, deciding
-from recado.filters.evaluate import names_of
+from recado.filters.evaluate import Steps, Work, decide, names_of
 from recado.matching.staged import StagedIndex
 from recado.matching.undecided import (
     Sifted,
@@ -47,11 +46,11 @@ from recado.model.event import Event, expansions
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
-from recado.semantics.alignment import Alignment, constraint_names, renamed
+from recado.semantics.alignment import Alignment, constraint_names, rename_event
 from recado.semantics.engine import Semantics, shared
 from recado.semantics.match import Match, asked_of, attribute_names, semantic_match
 from recado.semantics.matcher_shapes import PAIRS, SHAPES, STEP_NAMES, Plan, Shapes, Shown, Similar, Texts
-from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Vocabulary, may_grow_too_long, meanings
+from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Term, Vocabulary, may_grow_too_long, meanings
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ SHAPE_EVENTS = 8
 """Of one shape, on average, so many are worth one."""
 AT_A_TIME = 4_096
 LOADED_AT_A_TIME = 16_384
+WARM_NAMES = 1_024
+"""So many attributes, of the shapes that came last, are compared with the names of a new subscription."""
 BY_HAND_STEPS = 4_096
 """What it costs to bring the names of an event and of a filter together, about."""
 
@@ -105,8 +106,8 @@ class SemanticMatcher:
     def __len__(self) -> int:
         return len(self.exact) + len(self._held)
 
-    def __contains__(self, id: str) -> bool:
-        return id in self._held or id in self.exact
+    def __contains__(self, subscription_id: str) -> bool:
+        return subscription_id in self._held or subscription_id in self.exact
 
     @property
     def _aliased(self) -> AliasIndex:
@@ -134,6 +135,20 @@ class SemanticMatcher:
     def shapes(self) -> int:
         """How many shapes of events are known."""
         return len(self._shapes)
+
+    @property
+    def has_loaded(self) -> bool:
+        """Was a lexicon asked for already?"""
+        return bool(self._loaded)
+
+    def knows_shape(self, event: Event) -> bool:
+        """Are the names of the event aligned with those of all subscriptions?"""
+        return self._shapes.known(event) is not None
+
+    def terms(self) -> list[Term]:
+        """The names of semantic subscriptions, with the settings they are understood by."""
+        with self._lock:
+            return list(self._vocabulary.terms)
 
     def forget_shapes(self) -> None:
         """Align every shape anew when it comes next; for measurements."""
@@ -200,14 +215,14 @@ class SemanticMatcher:
                     self._remove_semantic(subscription.id)
             with self._lock:
                 semantic = [subscription for subscription in some if subscription.semantic is not None]
-                entered = self._entered(semantic, checked)
+                entered = self._enter_many(semantic, checked)
                 if semantic and self.exact.is_compiled:
                     self._aliased.add_many(entered, True)
                 else:
                     deque(entered, 0)  # they are matched by hand
         return count
 
-    def _entered(self, subscriptions: list[Subscription], checked: bool) -> Iterator[Subscription]:
+    def _enter_many(self, subscriptions: list[Subscription], checked: bool) -> Iterator[Subscription]:
         for subscription in subscriptions:
             settings = self.settings(subscription)
             assert settings is not None
@@ -240,20 +255,22 @@ class SemanticMatcher:
             return None
         return Subscription(id, filter, subscription.type)
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         """Remove a subscription; False if there is none with this id."""
-        return self._remove_semantic(id) if id in self._held else self.exact.remove(id)
+        if subscription_id in self._held:
+            return self._remove_semantic(subscription_id)
+        return self.exact.remove(subscription_id)
 
-    def _remove_semantic(self, id: str) -> bool:
+    def _remove_semantic(self, subscription_id: str) -> bool:
         with self._lock:
-            held = self._held.pop(id, None)
+            held = self._held.pop(subscription_id, None)
             if held is None:
                 return False
-            self._by_hand.pop(id, None)
-            self._renaming.pop(id, None)
-            self._explaining.pop(id, None)
+            self._by_hand.pop(subscription_id, None)
+            self._renaming.pop(subscription_id, None)
+            self._explaining.pop(subscription_id, None)
             if not held.by_hand:
-                self._aliased.remove(id)
+                self._aliased.remove(subscription_id)
                 self._vocabulary.leave(held.subscription.filter, held.settings)
             return True
 
@@ -265,9 +282,9 @@ class SemanticMatcher:
         if not self._held:
             return found
         with self._lock:
-            also = self._matched_by_hand(event)
+            also = self._match_by_hand(event)
             if self._index is not None:
-                also += self._index.match_views(self._shown(event))
+                also += self._index.match_views(self._show(event))
         return sorted(found + also) if also else found
 
     def match_many(self, events: Sequence[Event]) -> list[list[str]]:
@@ -279,12 +296,12 @@ class SemanticMatcher:
             return found
         with self._lock:
             if self._index is not None:
-                also = self._matched([self._shown(event) for event in events])
+                also = self._match_shown([self._show(event) for event in events])
                 for ids, others in zip(found, also, strict=True):
                     ids += others
             if self._by_hand:
                 for event, ids in zip(events, found, strict=True):
-                    ids += self._matched_by_hand(event)
+                    ids += self._match_by_hand(event)
         return found
 
     def sifting(self, events: Sequence[Event], texts: Sequence[bytes] | None = None) -> Generator[None, None, Sifted]:
@@ -311,14 +328,14 @@ class SemanticMatcher:
                     sifted = sift_texts(index, [texts[number] for number in together], some, together)
                 _gather(sifted, together, found, undecided)
             else:
-                undecided += [_undecided(event, number, plain) for event, number in zip(some, together, strict=True)]
+                undecided += [_decide_later(event, number, plain) for event, number in zip(some, together, strict=True)]
             yield
         if together and self._index is not None:
             with self._lock:
-                self._sift_shown([self._shown(events[number]) for number in together], together, found, undecided)
+                self._sift_shown([self._show(events[number]) for number in together], together, found, undecided)
             yield
         for number in alone:
-            for sifting in self._sifted_alone(events[number], number):
+            for sifting in self._sift_alone(events[number], number):
                 ids, left = yield from sifting
                 found[number] += ids
                 undecided += left
@@ -326,18 +343,18 @@ class SemanticMatcher:
         if self._by_hand:
             owners, held = [[id] for id in self._by_hand], list(self._by_hand.values())
             undecided += [
-                Undecided(number, owners, held, partial(self._deciding_by_hand, event))
+                Undecided(number, owners, held, partial(self._decide_by_hand, event))
                 for number, event in enumerate(events)
             ]
         undecided.sort(key=itemgetter(0))
         return Sifted(found, undecided)
 
-    def _sifted_alone(self, event: Event, number: int) -> Iterator[Sifting]:
+    def _sift_alone(self, event: Event, number: int) -> Iterator[Sifting]:
         if len(self.exact):
             held = self.exact.filters()
             yield sift_event(self.exact.compiled, event, number) if held is None else _sift_plainly(event, number, held)
         if self._index is not None:
-            yield self._aliased.sifting(self._showing(event), number)
+            yield self._aliased.sifting(self._show_views(event), number)
 
     def _sift_shown(
         self, shown: list[list[Shown]], numbers: list[int], found: list[list[str]], undecided: list[Undecided]
@@ -351,23 +368,23 @@ class SemanticMatcher:
             found[number] += ids
             undecided += left
 
-    def _deciding_by_hand(self, event: Event, held: _Held, work: Work) -> Steps:
+    def _decide_by_hand(self, event: Event, held: _Held, work: Work) -> Steps:
         yield BY_HAND_STEPS
         asked, _ = asked_of(event, held.subscription, held.settings, self.semantics)
-        return (yield from deciding(asked, expansions(event, names_of(asked)), work))
+        return (yield from decide(asked, expansions(event, names_of(asked)), work))
 
-    def _matched(self, shown: list[list[Shown]]) -> list[list[str]]:
+    def _match_shown(self, shown: list[list[Shown]]) -> list[list[str]]:
         """In one go; one by one if they are of too many shapes to have columns in common."""
         if len({id(views[0].plan) for views in shown}) * SHAPE_EVENTS > len(shown):
             return [self._aliased.match_views(views) for views in shown]
         owners = [owner for owner, views in enumerate(shown) for _ in views]
         return self._aliased.match_many(list(chain.from_iterable(shown)), owners, len(shown))
 
-    def _shown(self, event: Event) -> list[Shown]:
+    def _show(self, event: Event) -> list[Shown]:
         """The event under its aliases, once for each choice of elements."""
-        return list(self._showing(event))
+        return list(self._show_views(event))
 
-    def _showing(self, event: Event) -> Iterator[Shown]:
+    def _show_views(self, event: Event) -> Iterator[Shown]:
         """The same, each when it is asked for."""
         with self._lock:
             plan = self._shapes.plan(event)
@@ -404,80 +421,16 @@ class SemanticMatcher:
             texts.known[value] = found
         return found
 
-    def _matched_by_hand(self, event: Event) -> list[str]:
+    def _match_by_hand(self, event: Event) -> list[str]:
         held = self._by_hand.items()
         return [id for id, one in held if semantic_match(event, one.subscription, one.settings, self.semantics)]
 
-    # -- reasons -------------------------------------------------------------------------------------------------------
-
-    def explain(self, event: Event, id: str) -> Match | None:
-        """Why an event matches a semantic subscription, by the oracle; None if it does not, or there is none."""
-        held = self._held.get(id)
-        return semantic_match(event, held.subscription, held.settings, self.semantics) if held is not None else None
-
-    @property
-    def renaming(self) -> bool:
-        """Does any subscription want its own names on what it is sent?"""
-        return bool(self._renaming)
-
-    def renames(self, id: str) -> bool:
-        """Does this one?"""
-        return id in self._renaming
-
-    def renamed(self, event: Event, id: str) -> Event:
-        """The event with the attributes under the subscription's names, too, if it wants that."""
-        return renamed(event, self.alignment(event, id)) if id in self._renaming else event
-
-    def alignment(self, event: Event, id: str) -> Alignment:
-        """Which attribute stands for which name of a semantic subscription."""
-        held = self._held[id]
-        names = constraint_names(held.subscription.filter)
-        return self.semantics.align(names, attribute_names(event), held.settings)
-
-    def statistics(self) -> dict[str, float]:
-        """Sizes, and what matching has cost so far."""
-        aliased = self._aliased.statistics()
-        return {**self.exact.statistics(), **{f"semantic_{name}": value for name, value in aliased.items()}}
-
-
-def _undecided(event: Event, number: int, held: dict[str, Filter]) -> Undecided:
-    """Before there are kernels all filters are undecided."""
-    return Undecided(number, [[id] for id in held], list(held.values()), evaluation(event))
-
-
-def _sift_plainly(event: Event, number: int, held: dict[str, Filter]) -> Sifting:
-    yield
-    return [], [_undecided(event, number, held)]
-
-
-def _gather(sifted: Sifted, numbers: Sequence[int], found: list[list[str]], undecided: list[Undecided]) -> None:
-    for number, ids in zip(numbers, sifted.found, strict=True):
-        found[number] += ids
-    undecided += sifted.undecided
-
-
-def _result(sifting: Sifting) -> tuple[list[str], list[Undecided]]:
-    """All steps at once."""
-    while True:
-        try:
-            next(sifting)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]  # what a generator returns has no type there
-
-
-# --- Ahead of events: what a measure must be asked before an event is matched, asked elsewhere and in short steps
-#
-# Matching an event whose names and compared values are known asks no measure, and takes microseconds. A new name takes
-# milliseconds, and more with every name that subscriptions have. Whoever must not wait for that asks whether events are
-# ``prepared``, and lets another thread go through the steps of ``preparing`` if they are not, while it matches others.
-
-
-WARM_NAMES = 1_024
-"""So many attributes, of the shapes that came last, are compared with the names of a new subscription."""
-
-
-class PreparedMatcher(SemanticMatcher):
-    """``preparing`` and ``warming`` may run in any thread; all else belongs to one."""
+    # -- ahead of events -----------------------------------------------------------------------------------------------
+    #
+    # Matching an event whose names and compared values are known asks no measure, and takes microseconds. A new name
+    # takes milliseconds, and more with every name that subscriptions have. Whoever must not wait for that asks whether
+    # events are prepared, and lets another thread go through the steps of ``preparing`` if they are not, while it
+    # matches others. ``preparing`` and ``warming`` may run in any thread; all else belongs to one.
 
     def prepared(self, events: Sequence[Event]) -> bool:
         """Can these be matched without asking a measure?"""
@@ -497,7 +450,7 @@ class PreparedMatcher(SemanticMatcher):
                 yield
             for held in list(self._by_hand.values()):
                 names = constraint_names(held.subscription.filter)
-                yield from self._comparing(names, attribute_names(event), held.settings)
+                yield from self._compare(names, attribute_names(event), held.settings)
                 semantic_match(event, held.subscription, held.settings, self.semantics)
                 yield
 
@@ -507,7 +460,7 @@ class PreparedMatcher(SemanticMatcher):
         if settings is not None:
             with self._lock:
                 known, names = self._shapes.names(WARM_NAMES), self._vocabulary.lacks(subscription.filter, settings)
-            yield from self._comparing(names, known, settings)
+            yield from self._compare(names, known, settings)
 
     def _unknown(self, event: Event) -> Iterator[tuple[Texts, str]]:
         """Values that are to be compared with texts, and have not been."""
@@ -521,9 +474,76 @@ class PreparedMatcher(SemanticMatcher):
                 if isinstance(one, str) and not texts.knows(one):
                     yield texts, one
 
-    def _comparing(self, names: Sequence[str], others: Sequence[str], settings: SemanticSettings) -> Iterator[None]:
+    def _compare(self, names: Sequence[str], others: Sequence[str], settings: SemanticSettings) -> Iterator[None]:
         for start in range(0, len(names), STEP_NAMES):
             for at in range(0, len(others), STEP_NAMES):
                 some = names[start : start + STEP_NAMES], others[at : at + STEP_NAMES]
                 self.semantics.similarities(*some, settings)
                 yield
+
+    # -- reasons -------------------------------------------------------------------------------------------------------
+
+    def explain(self, event: Event, subscription_id: str) -> Match | None:
+        """Why an event matches a semantic subscription, by the oracle; None if it does not, or there is none."""
+        held = self._held.get(subscription_id)
+        return semantic_match(event, held.subscription, held.settings, self.semantics) if held is not None else None
+
+    @property
+    def renaming(self) -> bool:
+        """Does any subscription want its own names on what it is sent?"""
+        return bool(self._renaming)
+
+    def renames(self, subscription_id: str) -> bool:
+        """Does this one?"""
+        return subscription_id in self._renaming
+
+    @property
+    def explaining(self) -> bool:
+        """Does any subscription want to be told why an event matched?"""
+        return bool(self._explaining)
+
+    def explains(self, subscription_id: str) -> bool:
+        """Does this one?"""
+        return subscription_id in self._explaining
+
+    def renamed(self, event: Event, subscription_id: str) -> Event:
+        """The event with the attributes under the subscription's names, too, if it wants that."""
+        if subscription_id not in self._renaming:
+            return event
+        return rename_event(event, self.alignment(event, subscription_id))
+
+    def alignment(self, event: Event, subscription_id: str) -> Alignment:
+        """Which attribute stands for which name of a semantic subscription."""
+        held = self._held[subscription_id]
+        names = constraint_names(held.subscription.filter)
+        return self.semantics.align(names, attribute_names(event), held.settings)
+
+    def statistics(self) -> dict[str, float]:
+        """Sizes, and what matching has cost so far."""
+        aliased = self._aliased.statistics()
+        return {**self.exact.statistics(), **{f"semantic_{name}": value for name, value in aliased.items()}}
+
+
+def _decide_later(event: Event, number: int, held: dict[str, Filter]) -> Undecided:
+    """Before there are kernels all filters are undecided."""
+    return Undecided(number, [[id] for id in held], list(held.values()), evaluation(event))
+
+
+def _sift_plainly(event: Event, number: int, held: dict[str, Filter]) -> Sifting:
+    yield
+    return [], [_decide_later(event, number, held)]
+
+
+def _gather(sifted: Sifted, numbers: Sequence[int], found: list[list[str]], undecided: list[Undecided]) -> None:
+    for number, ids in zip(numbers, sifted.found, strict=True):
+        found[number] += ids
+    undecided += sifted.undecided
+
+
+def _result(sifting: Sifting) -> tuple[list[str], list[Undecided]]:
+    """All steps at once."""
+    while True:
+        try:
+            next(sifting)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # what a generator returns has no type there

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.filters.deciding import deciding
-from recado.filters.evaluate import evaluate
+from recado.filters.evaluate import decide, evaluate
 from recado.matching.dictionary import ABSENT, NAN, key_of
 from recado.matching.encode import Columns
 from recado.matching.index import Index
@@ -88,9 +87,9 @@ class AliasIndex(Index):
         self._change()
         return super().add_many(subscriptions, checked)
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         self._change()
-        return super().remove(id)
+        return super().remove(subscription_id)
 
     # -- one event -----------------------------------------------------------------------------------------------------
 
@@ -104,14 +103,14 @@ class AliasIndex(Index):
                 return self._ids_of(entries)
             ids: list[str] = []
             for entry in entries.tolist():
-                ids += self._ids.get(entry) or self._remembered(entry)
+                ids += self._ids.get(entry) or self._remember(entry)
             return ids
 
     def _ids_of(self, entries: Array) -> list[str]:
         ids: list[str] = self.registry.id_array(self.registry.slots(entries)).to_pylist()
         return ids
 
-    def _remembered(self, entry: int) -> list[str]:
+    def _remember(self, entry: int) -> list[str]:
         """Whose an entry is, which is asked again and again: kept until something changes."""
         ids = self._ids_of(np.array([entry], np.int32))
         if len(ids) <= FEW:
@@ -127,7 +126,7 @@ class AliasIndex(Index):
         top = layout.top
         end = top + len(similar)
         if end > layout.row.room:
-            layout = self._widened(view.plan, layout, end)
+            layout = self._widen(view.plan, layout, end)
         row = layout.row
         row.size = end
         if similar:
@@ -136,7 +135,7 @@ class AliasIndex(Index):
             return row
         return self._put_cells(layout, values, Row(row.numbers.copy(), end, row.room))
 
-    def _widened(self, plan: Plan, layout: _Layout, least: int) -> _Layout:
+    def _widen(self, plan: Plan, layout: _Layout, least: int) -> _Layout:
         wider = layout._replace(row=_blank_row(layout.row.numbers[: layout.top], 2 * least))
         plan.layout = self._changes, wider
         return wider
@@ -288,7 +287,7 @@ class AliasIndex(Index):
 
 
 def _evaluation(views: Sequence[Shown]) -> Evaluation:
-    return lambda filter, work: deciding(filter, views, work)
+    return lambda filter, work: decide(filter, views, work)
 
 
 def _blank_row(numbers: Array, room: int) -> Row:

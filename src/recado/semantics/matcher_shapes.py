@@ -249,7 +249,7 @@ class Shapes:
         if self._generation != self._vocabulary.generation:
             self._generation = self._vocabulary.generation
             self.clear()
-        seen = _seen(event)
+        seen = _see(event)
         known = self._orders.get(seen)
         if known is None or known.covered != len(self._vocabulary.terms):
             known = self._find(seen, attribute_names(event))
@@ -295,7 +295,7 @@ class Shapes:
 
     def known(self, event: Event) -> Plan | None:
         """How an event is shown, if that is known."""
-        found = self._orders.get(_seen(event))
+        found = self._orders.get(_see(event))
         is_current = self._generation == self._vocabulary.generation
         return found.plan if is_current and found and found.covered == len(self._vocabulary.terms) else None
 
@@ -327,7 +327,7 @@ class Shapes:
         plan = shape.plan(order, self._semantics, pool)
         with lock:
             if generation == self._vocabulary.generation == self._generation:
-                self._take(_seen(event), shape, plan)
+                self._take(_see(event), shape, plan)
 
     def _take(self, seen: Seen, shape: Shape, plan: Plan) -> None:
         before = self._shapes.get(shape.names)
@@ -342,7 +342,7 @@ class Shapes:
         self._remember(seen, _Known(shape, plan))
 
 
-def _seen(event: Event) -> Seen:
+def _see(event: Event) -> Seen:
     attributes = event.attributes
     if () in attributes.values():
         return attribute_names(event)

@@ -119,26 +119,26 @@ class Vocabulary:
         self._retired: list[str] = []  # aliases that plans may still know
         self._in_use = 0
 
-    def enter(self, filter: Filter, settings: SemanticSettings) -> Filter:
+    def enter(self, node: Filter, settings: SemanticSettings) -> Filter:
         """The filter over aliases; its terms are in use until ``leave`` is called with the same arguments."""
         self.changes += 1
         scope = self._scope(settings)
         aliases: dict[str, str] = {}
         terms: dict[str, Term] = {}
-        for key in _keys(filter, settings):
+        for key in _keys(node, settings):
             term = scope.terms.get(key) or self._new_term(scope, key)
             term.count += 1
             aliases |= dict(zip(term.names, term.aliases, strict=True))
             terms |= dict.fromkeys(term.names, term)
         by_text = {}
-        for name, text in meanings(filter, settings):
+        for name, text in meanings(node, settings):
             by_text[aliases[name], text] = self._enter_text(terms[name], name, text)
-        return compile_filter(filter, aliases, by_text, settings)
+        return compile_filter(node, aliases, by_text, settings)
 
-    def lacks(self, filter: Filter, settings: SemanticSettings) -> list[str]:
+    def lacks(self, node: Filter, settings: SemanticSettings) -> list[str]:
         """Names of a filter that no filter in use has under such settings."""
         scope = self._scopes.get(_scope_key(settings))
-        return [name for key in _keys(filter, settings) if scope is None or key not in scope.terms for name in key[0]]
+        return [name for key in _keys(node, settings) if scope is None or key not in scope.terms for name in key[0]]
 
     def _enter_text(self, term: Term, name: str, text: str) -> str:
         term.scope.enter_text(text)
@@ -148,21 +148,21 @@ class Vocabulary:
             known[text] = self._alias()
         return known[text]
 
-    def leave(self, filter: Filter, settings: SemanticSettings) -> None:
+    def leave(self, node: Filter, settings: SemanticSettings) -> None:
         self.changes += 1
         scope_key = _scope_key(settings)
         scope = self._scopes.get(scope_key)
         if scope is None:  # no filter of this scope has a name
             return
         terms: dict[str, Term] = {}
-        for key in _keys(filter, settings):
+        for key in _keys(node, settings):
             term = scope.terms[key]
             terms |= dict.fromkeys(term.names, term)
             term.count -= 1
             if not term.count:
                 del scope.terms[key]
                 self._retire(term.aliases)
-        for name, text in meanings(filter, settings):
+        for name, text in meanings(node, settings):
             self._retire(terms[name].leave_text(name, text))
             scope.leave_text(text)
         if not scope.terms:
@@ -204,27 +204,27 @@ def _scope_key(settings: SemanticSettings) -> Key:
     return settings.measure, options, settings.limit, settings.assignment, settings.languages, settings.envelope
 
 
-def _keys(filter: Filter, settings: SemanticSettings) -> list[Key]:
+def _keys(node: Filter, settings: SemanticSettings) -> list[Key]:
     """The terms of a filter: names, and which of them have values that are compared by meaning."""
-    names = constraint_names(filter)
-    by_meaning = {name: None for name, _ in meanings(filter, settings)}
+    names = constraint_names(node)
+    by_meaning = {name: None for name, _ in meanings(node, settings)}
     if settings.assignment == "one-to-one":
         return [(names, tuple(by_meaning))] if names else []
     return [((name,), name in by_meaning) for name in names]
 
 
-def meanings(filter: Filter, settings: SemanticSettings) -> Iterator[tuple[str, str]]:
+def meanings(tree: Filter, settings: SemanticSettings) -> Iterator[tuple[str, str]]:
     """Name and text of each ``similar`` that is decided by meaning."""
     if settings.values == "semantic":
-        yield from ((node.name, node.text) for node in walk(filter) if isinstance(node, Similar))
+        yield from ((node.name, node.text) for node in walk(tree) if isinstance(node, Similar))
 
 
-def may_grow_too_long(filter: Filter, limits: Limits = LIMITS) -> bool:
+def may_grow_too_long(tree: Filter, limits: Limits = LIMITS) -> bool:
     """Could a CESQL part become longer than CESQL allows when its names are replaced?"""
-    for node in walk(filter):
+    for node in walk(tree):
         if isinstance(node, Sql):
             words = len(re.findall(r"\w+", node.text))
-            if len(cesql.format(cesql.parse(node.text))) + 2 * limits.name_chars * words > limits.filter_chars:
+            if len(cesql.format_node(cesql.parse(node.text))) + 2 * limits.name_chars * words > limits.filter_chars:
                 return True
     return False
 
@@ -233,16 +233,16 @@ def may_grow_too_long(filter: Filter, limits: Limits = LIMITS) -> bool:
 
 
 def compile_filter(
-    filter: Filter, aliases: Mapping[str, str], by_text: Mapping[tuple[str, str], str], settings: SemanticSettings
+    node: Filter, aliases: Mapping[str, str], by_text: Mapping[tuple[str, str], str], settings: SemanticSettings
 ) -> Filter:
     """The filter as the index gets it: true of an event under its aliases iff the rewritten filter is of the event."""
     pairs = tuple(Pair(name, alias, 1.0, "") for name, alias in aliases.items())
-    replaced = rewrite(filter, Alignment(pairs, "", 0.0, "fail"))
+    replaced = rewrite(node, Alignment(pairs, "", 0.0, "fail"))
     asked = _by_text(replaced, by_text) if by_text else replaced
     if settings.unmatched == "fail" or not aliases:
         return asked
     owners = {text_alias: alias for (alias, _), text_alias in by_text.items()}
-    return _ignoring(asked, owners, tuple(aliases.values()))
+    return _ignore(asked, owners, tuple(aliases.values()))
 
 
 def _by_text(node: Filter, by_text: Mapping[tuple[str, str], str]) -> Filter:
@@ -256,19 +256,19 @@ def _by_text(node: Filter, by_text: Mapping[tuple[str, str], str]) -> Filter:
     return node
 
 
-def _ignoring(filter: Filter, owners: Mapping[str, str], aliases: tuple[str, ...]) -> Filter:
+def _ignore(node: Filter, owners: Mapping[str, str], aliases: tuple[str, ...]) -> Filter:
     """With predicates left out whose alias is absent; false if all are (Algorithm 1)."""
-    grouped = _grouped(filter, owners)
+    grouped = _group(node, owners)
     if grouped is not None and len(grouped) <= BRANCHES:
-        return _taken_apart(grouped)
+        return _take_apart(grouped)
     some = Or(tuple(Exists(alias) for alias in aliases))
-    return And((some, Not(_left_out(filter, owners)), _kept(filter, owners)))
+    return And((some, Not(_leave_out(node, owners)), _keep(node, owners)))
 
 
-def _grouped(filter: Filter, owners: Mapping[str, str]) -> dict[str, Filter] | None:
+def _group(node: Filter, owners: Mapping[str, str]) -> dict[str, Filter] | None:
     """What a conjunction of plain predicates asks of each alias; None for any other filter."""
     found: dict[str, list[Filter]] = {}
-    for part in filter.parts if isinstance(filter, And) else (filter,):
+    for part in node.parts if isinstance(node, And) else (node,):
         leaf = part.part if isinstance(part, Not) else part
         if isinstance(leaf, And | Or | Not | Constant | Sql):
             return None
@@ -278,7 +278,7 @@ def _grouped(filter: Filter, owners: Mapping[str, str]) -> dict[str, Filter] | N
     return {alias: parts[0] if len(parts) == 1 else And(tuple(parts)) for alias, parts in found.items()}
 
 
-def _taken_apart(asked: Mapping[str, Filter]) -> Filter:
+def _take_apart(asked: Mapping[str, Filter]) -> Filter:
     """The first alias that is there says which branch is meant, so every branch has a predicate to be found by."""
     aliases = list(asked)
     branches = []
@@ -289,27 +289,27 @@ def _taken_apart(asked: Mapping[str, Filter]) -> Filter:
     return branches[0] if len(branches) == 1 else Or(tuple(branches))
 
 
-def _kept(node: Filter, owners: Mapping[str, str]) -> Filter:
+def _keep(node: Filter, owners: Mapping[str, str]) -> Filter:
     """What a node asks, given that it is not left out."""
     match node:
         case And(parts):
-            return And(tuple(Or((_left_out(part, owners), _kept(part, owners))) for part in parts))
+            return And(tuple(Or((_leave_out(part, owners), _keep(part, owners))) for part in parts))
         case Or(parts):
-            return Or(tuple(And((Not(_left_out(part, owners)), _kept(part, owners))) for part in parts))
+            return Or(tuple(And((Not(_leave_out(part, owners)), _keep(part, owners))) for part in parts))
         case Not(part):
-            return Not(_kept(part, owners))
+            return Not(_keep(part, owners))
     return node
 
 
-def _left_out(node: Filter, owners: Mapping[str, str]) -> Filter:
+def _leave_out(node: Filter, owners: Mapping[str, str]) -> Filter:
     """Is a node left out?"""
     match node:
         case Constant():
             return FALSE
         case And(parts) | Or(parts):
-            return And(tuple(_left_out(part, owners) for part in parts)) if parts else FALSE
+            return And(tuple(_leave_out(part, owners) for part in parts)) if parts else FALSE
         case Not(part):
-            return _left_out(part, owners)
+            return _leave_out(part, owners)
         case Sql(text):
             names = sorted(cesql.names(text) - {SPECVERSION})
             return Or(tuple(Not(Exists(name)) for name in names)) if names else FALSE

@@ -12,12 +12,18 @@ alike to itself only. Cutting it would make two long names with one beginning th
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
+import msgspec
+
 from recado.errors import RecadoError
+from recado.semantics.frequencies import Frequencies, weight
+from recado.semantics.lexicon.languages import Language, alpha2, alpha3, load_language
+from recado.semantics.lexicon.wordnet import PARTS, Lexicon
 
 # --- Words of a text and their lemmas: the one definition for corpus statistics and for whoever looks words up in
 # them
@@ -141,3 +147,219 @@ def _camel(name: str) -> str:
 def _bare(word: str) -> str:
     """Without an English possessive."""
     return word.removesuffix("'s")
+
+
+# --- From a name to its words -----------------------------------------------------------------------------------------
+#
+# From a name to its words: tokens, lemmas, parts of speech, concepts, synonyms and frequencies (3.1, 4.14).
+#
+# A token's lemma is the form that a lexicon has. English forms go through WordNet's own rules, those of other languages
+# through simplemma's lists. Without a sentence around it a token is what it mostly is: of several lemmas and parts of
+# speech the one that SemCor has most often. The *synonyms* are the other words of the first sense, with WordNet's
+# underscores, since ``domestic dog`` with a blank is found nowhere.
+#
+# ``languages`` is a list that is tried. A name is in the language that knows the most of its tokens, the earlier one if
+# two know as many; a token that this language lacks is looked up in the others. Nothing is ever an error: an unknown
+# token is a word without concepts, alike to itself only. Two usual sorts of unknown tokens are cut first, if the pieces
+# are known: letters with digits (``pm25``) and two glued English words (``windspeed``).
+
+ENGLISH = "eng"
+_REMEMBERED = 16_384
+_SHORTEST_PIECE = 3
+
+
+class Word(msgspec.Struct, frozen=True, gc=False):
+    """One word: ``senses`` are concepts of the lexicon, ``weight`` is how much it tells, ``I(x)`` of 4.10."""
+
+    lemma: str
+    language: str = ENGLISH
+    part: str = ""
+    senses: tuple[int, ...] = ()
+    frequency: int = 0
+    weight: float = 1.0
+    is_synonym: bool = False
+
+
+class Words(msgspec.Struct, frozen=True, gc=False):
+    """A name and its words. ``text`` is the name as plain words; ``english`` the same with what is known translated."""
+
+    name: str
+    text: str = ""
+    english: str = ""
+    language: str = ENGLISH
+    own: tuple[Word, ...] = ()
+    synonyms: tuple[Word, ...] = ()
+
+    @property
+    def enriched(self) -> tuple[Word, ...]:
+        """The name's own words and their synonyms."""
+        return self.own + self.synonyms
+
+    @property
+    def lemmas(self) -> tuple[str, ...]:
+        return tuple(word.lemma for word in self.own)
+
+
+def plain_words(name: str) -> Words:
+    """The words of a name without a lexicon: tokens only."""
+    found = content(tokens(name), ENGLISH)
+    text = " ".join(found)
+    return Words(name, text, text, ENGLISH, tuple(Word(token) for token in found))
+
+
+class NameReader:
+    """Reads names with a lexicon; what it has read it remembers, since the same names come again and again."""
+
+    def __init__(self, lexicon: Lexicon, frequencies: Frequencies | None = None) -> None:
+        self.lexicon = lexicon
+        self.frequencies = frequencies
+        self._languages: dict[str, Language] = {}
+        self._lemmatisers: dict[str, Callable[[str], str]] = {}
+        self._lock = threading.Lock()
+        self._read = lru_cache(_REMEMBERED)(self._read_name)
+        self._lemma = lru_cache(_REMEMBERED)(self._find_lemma)
+        self._known_word = lru_cache(_REMEMBERED)(self._make_word)
+
+    def read(self, name: str, languages: tuple[str, ...] = ("en",)) -> Words:
+        """The words of a name; a RecadoError only for a language that was never added."""
+        read = self._read if len(name) <= REMEMBERED_CHARS else self._read_name
+        return read(name, tuple(alpha3(language) for language in languages) or (ENGLISH,))
+
+    def edition(self, language: str) -> str:
+        """The language's code, and for one that was added which file it came from: another one gives other words."""
+        code = alpha3(language)
+        return code if code == ENGLISH else f"{code}:{self._language(code).digest}"
+
+    def _read_name(self, name: str, languages: tuple[str, ...]) -> Words:
+        found = tokens(name)
+        language = max(languages, key=lambda code: self._known(found, code)) if len(languages) > 1 else languages[0]
+        order = (language, *(other for other in languages if other != language))
+        pieces = [piece for token in content(found, language) for piece in self._pieces(token, order)]
+        own = tuple(self._word(piece, order) for piece in pieces)
+        english = " ".join(self._translate(word, piece) for word, piece in zip(own, pieces, strict=True))
+        return Words(name, " ".join(pieces), english, language, own, self._synonyms(own))
+
+    def _known(self, found: list[str], language: str) -> float:
+        """The share of the tokens that the language has."""
+        wanted = content(found, language)
+        return sum(self._lemma(token, language) is not None for token in wanted) / max(1, len(wanted))
+
+    # -- one token ----------------------------------------------------------------------------------------------------
+
+    def _pieces(self, token: str, languages: tuple[str, ...]) -> list[str]:
+        """The token, or what it is made of if nobody knows it whole."""
+        if any(self._lemma(token, language) is not None for language in languages):
+            return [token]
+        if "'" in token:
+            return [part for part in token.split("'") if len(part) > 1] or [token]
+        if token.isalpha():
+            return self._cut_glued(token) if ENGLISH in languages else [token]
+        return letters_and_digits(token)
+
+    def _cut_glued(self, token: str) -> list[str]:
+        """Two known words written as one, such that the rarer of them is as common as can be."""
+        best, cut = 0, 0
+        for at in range(_SHORTEST_PIECE, len(token) - _SHORTEST_PIECE + 1):
+            rarer = min(sum(self.lexicon.tags(piece)) for piece in (token[:at], token[at:]))
+            if rarer > best:
+                best, cut = rarer, at
+        return [token[:cut], token[cut:]] if best else [token]
+
+    def _word(self, token: str, languages: tuple[str, ...]) -> Word:
+        for language in languages:
+            lemma = self._lemma(token, language)
+            if lemma is not None:
+                return self._known_word(lemma, language)
+        return Word(token, languages[0])
+
+    def _make_word(self, lemma: str, language: str, is_synonym: bool = False) -> Word:
+        senses = self._senses(lemma, language)
+        frequency = self._count(lemma, language)
+        return Word(
+            lemma,
+            language,
+            self._part(lemma, language, senses),
+            senses,
+            frequency,
+            weight(frequency, self._corpus(language)),
+            is_synonym,
+        )
+
+    def _senses(self, lemma: str, language: str) -> tuple[int, ...]:
+        return self.lexicon.senses(lemma) if language == ENGLISH else self._language(language).senses(lemma)
+
+    def _part(self, lemma: str, language: str, senses: tuple[int, ...]) -> str:
+        if language != ENGLISH:
+            return self.lexicon.part(senses[0])
+        there = [part for part in PARTS if self.lexicon.has(lemma, part)]
+        tags = dict(zip(PARTS, self.lexicon.tags(lemma), strict=True))
+        return max(there, key=lambda part: tags[part])
+
+    # -- lemmas -------------------------------------------------------------------------------------------------------
+
+    def _find_lemma(self, token: str, language: str) -> str | None:
+        if language == ENGLISH:
+            return self._english_lemma(token)
+        words = self._language(language)
+        return words.find(token) or words.find(self._lemmatise(token, language))
+
+    def _english_lemma(self, token: str) -> str | None:
+        """The token itself or its singular, whichever is the commoner noun; else a verb's or an adjective's lemma."""
+        forms = [token] if token in self.lexicon else []
+        forms += [form for form in self.lexicon.morphy(token, "n") if form != token]
+        if forms:
+            return max(forms, key=lambda form: self.lexicon.tags(form)[0])
+        for part in ("v", "a", "r"):
+            found = self.lexicon.morphy(token, part)
+            if found:
+                return found[0]
+        return None
+
+    def _lemmatise(self, token: str, language: str) -> str:
+        if language not in self._lemmatisers:
+            try:
+                self._lemmatisers[language] = lemmatiser(alpha2(language))
+            except RecadoError:  # simplemma lacks the language, or is not installed
+                self._lemmatisers[language] = str
+        return self._lemmatisers[language](token)
+
+    def _language(self, code: str) -> Language:
+        with self._lock:
+            if code not in self._languages:
+                self._languages[code] = load_language(code)
+            return self._languages[code]
+
+    # -- what else a word has -----------------------------------------------------------------------------------------
+
+    def _synonyms(self, own: tuple[Word, ...]) -> tuple[Word, ...]:
+        seen = {(word.lemma, word.language): None for word in own}
+        found = []
+        for word in own:
+            for lemma in self._first_sense(word):
+                if (lemma, ENGLISH) not in seen:
+                    seen[lemma, ENGLISH] = None
+                    found.append(self._known_word(lemma, ENGLISH, True))
+        return tuple(found)
+
+    def _first_sense(self, word: Word) -> tuple[str, ...]:
+        first = next((sense for sense in word.senses if self.lexicon.part(sense) == word.part), None)
+        return () if first is None else self.lexicon.members(first)
+
+    def _translate(self, word: Word, token: str) -> str:
+        if word.language == ENGLISH or not word.senses:
+            return token
+        return self.lexicon.members(word.senses[0])[0].replace("_", " ")
+
+    def _count(self, lemma: str, language: str) -> int:
+        """How often the table has the word; without one, how often SemCor has it, or has what it means."""
+        if self.frequencies is not None and alpha3(self.frequencies.language) == language:
+            return self.frequencies.count(lemma)
+        if language == ENGLISH:
+            return sum(self.lexicon.tags(lemma))
+        return int(self.lexicon.concept_tags[list(self._senses(lemma, language))].sum())
+
+    def _corpus(self, language: str) -> int:
+        """The size of the corpus that counts words of the language."""
+        if self.frequencies is not None and alpha3(self.frequencies.language) == language:
+            return self.frequencies.tokens
+        return self.lexicon.tokens

@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recado.errors import RecadoError
-from recado.semantics.folders import data_folder, read_limited, write_whole
-from recado.semantics.name_parser import Words
-from recado.semantics.names import tokens
+from recado.semantics.files import data_folder, read_limited, write_whole
+from recado.semantics.names import Words, tokens
 
 OVERRIDES_BYTES = 16 << 20
 PAIRS = 100_000

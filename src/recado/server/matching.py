@@ -20,12 +20,12 @@ from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.filter import Compare
 from recado.model.subscription import Subscription
-from recado.semantics.alignment import renamed
+from recado.semantics.alignment import rename_event
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.frequencies import Frequencies
 from recado.semantics.match import attribute_names
-from recado.semantics.matcher import BATCH_FROM, PreparedMatcher
+from recado.semantics.matcher import BATCH_FROM, SemanticMatcher
 from recado.semantics.overrides import Given, Open, Overrides, ReviewList
 from recado.semantics.settings import SemanticSettings, read_settings
 from recado.server.config import Config, ConfigError
@@ -207,7 +207,7 @@ _EVENT = Event("1", attributes={"x": 1})
 _log = logging.getLogger("recado.server")
 
 
-class ServiceMatcher(PreparedMatcher):
+class ServiceMatcher(SemanticMatcher):
     """Subscriptions come checked."""
 
     def __init__(self, config: Config) -> None:
@@ -353,7 +353,7 @@ class ServiceMatcher(PreparedMatcher):
 
     def preparing(self, events: Sequence[Event]) -> Iterator[None]:
         for event in events:
-            is_new = self._uncertain is not None and self._shapes.known(event) is None
+            is_new = self._uncertain is not None and not self.knows_shape(event)
             yield from super().preparing([event])
             if is_new:
                 yield from self._noting(attribute_names(event))
@@ -361,9 +361,7 @@ class ServiceMatcher(PreparedMatcher):
     def _noting(self, attributes: Sequence[str]) -> Iterator[None]:
         """Remember the pairs of names that a slightly different threshold would have judged otherwise."""
         assert self._uncertain is not None
-        with self._lock:
-            terms = list(self._vocabulary.terms)
-        for term in terms:
+        for term in self.terms():
             alignment = self.semantics.align(term.names, attributes, term.scope.settings)
             self._uncertain.note(
                 Open(pair.constraint, pair.nearest, pair.similarity, alignment.measure, alignment.threshold)
@@ -399,7 +397,7 @@ class ServiceMatcher(PreparedMatcher):
         """Keep the similarities and uncertain pairs that have come since, if any. Any thread will do."""
         cache = self.semantics.cache
         assert cache is not None
-        if not self._loaded or cache.misses == self._saved:
+        if not self.has_loaded or cache.misses == self._saved:
             return
         saved = cache.misses
         try:
@@ -414,21 +412,21 @@ class ServiceMatcher(PreparedMatcher):
 
     @property
     def telling(self) -> bool:
-        return bool(self._renaming or self._explaining)
+        return self.renaming or self.explaining
 
     def told(self, text: bytes, id: str) -> Told:
         """The event with the names of a subscription, and why it matched, if it wants that."""
-        renames, explains = id in self._renaming, id in self._explaining
+        renames, explains = self.renames(id), self.explains(id)
         if not renames and not explains:
             return Told(text)
         event = read_event(text, limits=TRUSTED)
         alignment = self.alignment(event, id)
-        sent = write_flat(renamed(event, alignment)) if renames else text
+        sent = write_flat(rename_event(event, alignment)) if renames else text
         return Told(sent, msgspec.json.encode(alignment) if explains else b"")
 
     def apart(self, subscription: Subscription) -> Apart:
         """What a subscription would be sent of events, by the same knowledge, whatever else is subscribed to."""
-        alone = PreparedMatcher(self.semantics, self.default, plain=not self.is_compiled)
+        alone = SemanticMatcher(self.semantics, self.default, plain=not self.is_compiled)
         alone.add(self._understood(subscription), checked=True)
 
         def found(texts: Sequence[bytes]) -> Iterator[tuple[int, bytes] | None]:

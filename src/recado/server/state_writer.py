@@ -26,7 +26,7 @@ from recado.broker.mailbox import Box, Note, Notice
 from recado.broker.state import ENDLESS, Changes, Device, Standing, User
 from recado.errors import RecadoError
 from recado.filters.records import KnownFilters
-from recado.filters.remembered import Remembered
+from recado.model.memory import Memo
 from recado.model.subscription import Subscription
 from recado.model.values import EPOCH, microseconds
 from recado.server.permissions import Busy
@@ -74,7 +74,7 @@ class Known:
         self._time_zone = time_zone
         self._users: dict[str, User] = {}
         self._filters = KnownFilters()
-        self._records: Remembered[bytes, tuple[dict[str, Any], Subscription, Constraints]] = Remembered()
+        self._records: Memo[bytes, tuple[dict[str, Any], Subscription, Constraints]] = Memo()
 
     def user(self, name: str) -> User:
         """One in whose place the desk's own comes, on the loop."""

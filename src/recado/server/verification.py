@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, perf_counter
 from typing import Any
 
-from recado.filters.deciding import Steps, Work
+from recado.filters.evaluate import Steps, Work
 from recado.matching.undecided import Undecided
 from recado.server.metrics import Metrics
 from recado.server.permissions import Busy

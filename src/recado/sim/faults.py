@@ -15,10 +15,10 @@ from random import Random
 from recado.protocols.machine import Machine, NodeId
 from recado.protocols.topology import Topology
 from recado.sim.kernel import Network, Simulation, SimulationError
-from recado.sim.network import Around
+from recado.sim.network import NetworkWrapper
 
 
-class Chance(Around):
+class RandomFault(NetworkWrapper):
     """A fault that meets each message with the same probability."""
 
     def __init__(self, inner: Network, probability: float, rng: Random) -> None:
@@ -31,7 +31,7 @@ class Chance(Around):
         return self._rng.random() < self.probability
 
 
-class Loss(Chance):
+class Loss(RandomFault):
     """Messages are lost; of a broadcast, each hearer loses it by itself."""
 
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
@@ -42,7 +42,7 @@ class Loss(Chance):
         return [heard for heard in self.inner.audience(sender, size_bytes, now) if not self.happens()]
 
 
-class Duplication(Chance):
+class Duplication(RandomFault):
     """Messages come twice, the second time up to ``within_seconds`` later."""
 
     def __init__(self, inner: Network, probability: float, rng: Random, within_seconds: float) -> None:
@@ -56,7 +56,7 @@ class Duplication(Chance):
         return times
 
 
-class Reordering(Chance):
+class Reordering(RandomFault):
     """Messages come up to ``by_seconds`` late, so that later ones overtake them."""
 
     def __init__(self, inner: Network, probability: float, rng: Random, by_seconds: float) -> None:
@@ -71,7 +71,7 @@ class Reordering(Chance):
         return times
 
 
-class Cuts(Around):
+class Cuts(NetworkWrapper):
     """What cannot get through now. A message that was sent before a cut still arrives."""
 
     def __init__(self, inner: Network) -> None:
@@ -199,12 +199,12 @@ class Outages:
             self._connect(link)
         self.restart(node)
 
-    def calm(self) -> None:
+    def restore_all(self) -> None:
         """Everything works again: all links heal, all crashed nodes restart."""
         for node, links in self._links.items():
             for other in links:
                 self.heal(node, other)
-            if not self.live(node):
+            if not self.is_live(node):
                 self.restart(node)
 
     def targets(self) -> list[Target]:
@@ -212,20 +212,20 @@ class Outages:
         links = dict.fromkeys(link.ends for links in self._links.values() for link in links.values())
         return [*links, *self._links]
 
-    def turn(self, target: Target) -> None:
+    def toggle(self, target: Target) -> None:
         """What works fails; what failed comes back."""
         if isinstance(target, tuple):
             (self.heal if self._link(*target).cut else self.cut)(*target)
         else:
-            (self.crash if self.live(target) else self.restart)(target)
+            (self.crash if self.is_live(target) else self.restart)(target)
 
-    def live(self, node: NodeId) -> bool:
+    def is_live(self, node: NodeId) -> bool:
         found = self.simulation.nodes.get(node)
         return found is not None and found.alive
 
     def works(self, first: NodeId, second: NodeId) -> bool:
         link = self._link(first, second)
-        return not link.cut and all(map(self.live, link.ends))
+        return not link.cut and all(map(self.is_live, link.ends))
 
     # -- how
 
@@ -270,13 +270,13 @@ class Outages:
             link.told_up = True
 
 
-def storm(outages: Outages, rng: Random, rate: float, seconds: float) -> None:
+def schedule_failures(outages: Outages, rng: Random, rate: float, seconds: float) -> None:
     """Links and nodes fail and come back by chance, ``rate`` a second on average, for a time; then everything works."""
     simulation, targets = outages.simulation, outages.targets()
     end = simulation.now + seconds
 
     def strike() -> None:
-        outages.turn(rng.choice(targets))
+        outages.toggle(rng.choice(targets))
         wait()
 
     def wait() -> None:
@@ -284,6 +284,6 @@ def storm(outages: Outages, rng: Random, rate: float, seconds: float) -> None:
         if time < end:
             simulation.at(time, strike)
         else:
-            simulation.at(end, outages.calm)
+            simulation.at(end, outages.restore_all)
 
     wait()

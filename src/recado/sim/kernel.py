@@ -162,8 +162,8 @@ class Node:
         "up_messages",
     )  # fmt: skip
 
-    def __init__(self, id: NodeId, machine: Machine, rng: Rng, earlier: Node | None) -> None:
-        self.id, self.machine, self.rng = id, machine, rng
+    def __init__(self, node_id: NodeId, machine: Machine, rng: Rng, earlier: Node | None) -> None:
+        self.id, self.machine, self.rng = node_id, machine, rng
         self.alive = True
         self.timers: dict[Hashable, int] = {}
         self.saved: dict[str, Any] = earlier.saved if earlier else {}
@@ -293,26 +293,27 @@ class Simulation:
 
     # -- what an experiment does to the system
 
-    def add(self, id: NodeId, machine: Machine, neighbours: tuple[NodeId, ...] = ()) -> Node:
+    def add(self, node_id: NodeId, machine: Machine, neighbours: tuple[NodeId, ...] = ()) -> Node:
         """A new node, which starts now; or a crashed one again, with what it had persisted."""
-        earlier = self.nodes.get(id)
+        earlier = self.nodes.get(node_id)
         if earlier is not None and earlier.alive:
-            raise SimulationError(f"node {id!r} is already there and alive")
-        rng = lazy_stream(self.seed, "node", id if isinstance(id, int) else str(id), earlier.starts if earlier else 0)
-        node = self.nodes[id] = Node(id, machine, rng, earlier)
+            raise SimulationError(f"node {node_id!r} is already there and alive")
+        name = node_id if isinstance(node_id, int) else str(node_id)
+        rng = lazy_stream(self.seed, "node", name, earlier.starts if earlier else 0)
+        node = self.nodes[node_id] = Node(node_id, machine, rng, earlier)
         self._push(self.now, node, Started(neighbours, dict(node.saved)))
         return node
 
-    def crash(self, id: NodeId) -> None:
+    def crash(self, node_id: NodeId) -> None:
         """The node is gone without a word."""
-        node = self._node(id)
+        node = self._node(node_id)
         node.alive = False
         node.machine = Gone()
         node.timers.clear()
 
-    def ask(self, id: NodeId, request: Any, at: float | None = None) -> None:
+    def ask(self, node_id: NodeId, request: Any, at: float | None = None) -> None:
         """The application at a node wants something, now or later; it is not told if the node is dead then."""
-        self._push(self.now if at is None else at, self._node(id), Asked(request))
+        self._push(self.now if at is None else at, self._node(node_id), Asked(request))
 
     def link_up(self, first: NodeId, second: NodeId) -> None:
         """Tell both ends."""
@@ -337,11 +338,11 @@ class Simulation:
         """Call a function of the experiment at a time: churn, faults, samples."""
         self._push(time, None, call)
 
-    def _node(self, id: NodeId) -> Node:
+    def _node(self, node_id: NodeId) -> Node:
         try:
-            return self.nodes[id]
+            return self.nodes[node_id]
         except KeyError:
-            raise SimulationError(f"there is no node {id!r} in this simulation; add it first") from None
+            raise SimulationError(f"there is no node {node_id!r} in this simulation; add it first") from None
 
     def _push(self, time: float, node: Node | None, what: Any) -> None:
         if not self.now <= time <= LATEST:

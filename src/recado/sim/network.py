@@ -93,7 +93,7 @@ class Euclidean(PointToPoint):
         return (now + self._least + self._factor * distance,)
 
 
-class Around:
+class NetworkWrapper:
     """A model around another one; by itself it changes nothing."""
 
     def __init__(self, inner: Network) -> None:
@@ -107,7 +107,7 @@ class Around:
         return self.inner.audience(sender, size_bytes, now)
 
 
-class Bandwidth(Around):
+class Bandwidth(NetworkWrapper):
     """A sender puts one message after another on the line; those that wait stand in a queue without limit.
 
     The line is the node's, or with ``each_link`` there is one for every receiver. Sizes are those of the simulation's
@@ -122,12 +122,12 @@ class Bandwidth(Around):
         self._free: dict[Hashable, float] = {}
 
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
-        return self.inner.arrivals(sender, receiver, size_bytes, self._sent(sender, receiver, size_bytes, now))
+        return self.inner.arrivals(sender, receiver, size_bytes, self._transmit(sender, receiver, size_bytes, now))
 
     def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
-        return self.inner.audience(sender, size_bytes, self._sent(sender, None, size_bytes, now))
+        return self.inner.audience(sender, size_bytes, self._transmit(sender, None, size_bytes, now))
 
-    def _sent(self, sender: NodeId, receiver: NodeId | None, size_bytes: int, now: float) -> float:
+    def _transmit(self, sender: NodeId, receiver: NodeId | None, size_bytes: int, now: float) -> float:
         """When the last byte of a message is on the line."""
         line = (sender, receiver) if self._each_link else sender
         free = max(now, self._free.get(line, 0.0)) + size_bytes / self._rate

@@ -54,32 +54,32 @@ class System:
         )
         for node in topology.nodes:
             self.simulation.add(node, make(node), topology.neighbours(node))
-        self.quiet()
+        self.run_until_quiet()
 
     def subscribe(self, node: NodeId, subscription: Subscription) -> Cost:
         return self.do(node, Subscribe(subscription))
 
-    def unsubscribe(self, node: NodeId, id: str) -> Cost:
-        return self.do(node, Unsubscribe(id))
+    def unsubscribe(self, node: NodeId, subscription: str) -> Cost:
+        return self.do(node, Unsubscribe(subscription))
 
     def publish(self, node: NodeId, event: Event) -> Cost:
         return self.do(node, Publish(event))
 
-    def become_publisher(self, node: NodeId, type: str) -> Cost:
-        return self.do(node, BecomePublisher(type))
+    def become_publisher(self, node: NodeId, event_type: str) -> Cost:
+        return self.do(node, BecomePublisher(event_type))
 
-    def become_broker(self, node: NodeId, type: str) -> Cost:
-        return self.do(node, BecomeBroker(type))
+    def become_broker(self, node: NodeId, event_type: str) -> Cost:
+        return self.do(node, BecomeBroker(event_type))
 
     def do(self, node: NodeId, request: Any) -> Cost:
         """One operation alone, until nothing is on its way."""
         before, started = self.messages, self.simulation.now
         self.simulation.last_arrival = started
         self.simulation.ask(node, request)
-        self.quiet()
+        self.run_until_quiet()
         return Cost(self.messages - before, self.simulation.last_arrival - started)
 
-    def quiet(self) -> None:
+    def run_until_quiet(self) -> None:
         """Run until nothing is on its way; a loop ends at the cap of steps, and leaves something pending."""
         self.simulation.run(steps=self.cap)
 

@@ -53,8 +53,12 @@ EMPTY: tuple[object, ...] = (None, "", (), [], {})
 
 def sentence(step: Step, effect: Effect | None) -> str:
     """What a node did, and why; or what happened to it."""
-    begin, happened = f"t={step.time:g} {step.node}", _happened(step.stimulus, _short)
-    return f"{begin} {happened}" if effect is None else f"{begin} {_did(effect, _short)}, because it {happened}"
+    begin, happened = f"t={step.time:g} {step.node}", _describe_stimulus(step.stimulus, _short)
+    return (
+        f"{begin} {happened}"
+        if effect is None
+        else f"{begin} {_describe_effect(effect, _short)}, because it {happened}"
+    )
 
 
 def whole_line(step: Step) -> str:
@@ -63,11 +67,11 @@ def whole_line(step: Step) -> str:
     def name(message: Any) -> str:
         return "the same" if heard is not None and message == heard else _whole(message)
 
-    did = "; ".join(_did(effect, name) for effect in step.effects) or "nothing"
-    return f"t={step.time:g} {step.node}: {_happened(step.stimulus, _whole)} -> {did}"
+    did = "; ".join(_describe_effect(effect, name) for effect in step.effects) or "nothing"
+    return f"t={step.time:g} {step.node}: {_describe_stimulus(step.stimulus, _whole)} -> {did}"
 
 
-def _did(effect: Effect, name: Name) -> str:
+def _describe_effect(effect: Effect, name: Name) -> str:
     match effect:
         case Send(receiver, message, why):
             return f"sent {name(message)} to {receiver}{_reason(why)}"
@@ -89,10 +93,10 @@ def _reason(why: str) -> str:
     return f" ({why})" if why else ""
 
 
-def _happened(stimulus: Stimulus, name: Name) -> str:
+def _describe_stimulus(stimulus: Stimulus, name: Name) -> str:
     match stimulus:
         case Started(neighbours, saved):
-            return "started" + _listed(" with links to ", neighbours) + _listed(" and saved ", tuple(saved))
+            return "started" + _join(" with links to ", neighbours) + _join(" and saved ", tuple(saved))
         case Received(sender, message, signal):
             return f"received {name(message)} from {sender}" + ("" if signal is None else f" at {signal:.0f} dBm")
         case TimerFired(timer):
@@ -107,7 +111,7 @@ def _happened(stimulus: Stimulus, name: Name) -> str:
             return f"learnt that {name(message)} did not reach {receiver}"
 
 
-def _listed(begin: str, things: tuple[NodeId, ...]) -> str:
+def _join(begin: str, things: tuple[NodeId, ...]) -> str:
     return begin + ", ".join(map(str, things)) if things else ""
 
 
@@ -183,7 +187,7 @@ class Trace:
                 before = [earlier for earlier in self.steps[:end] if earlier.node == step.node]
             case _:
                 return None
-        return next((s for s in reversed(before) if any(_led_to(effect, step) for effect in s.effects)), None)
+        return next((s for s in reversed(before) if any(_causes(effect, step) for effect in s.effects)), None)
 
     def story(self, step: Step, effect: Effect | None = None) -> str:
         """Why a step was taken, or why it had an effect, cause by cause; a line each, back to the beginning."""
@@ -195,14 +199,14 @@ class Trace:
             cause = self.cause(step)
             if cause is None:
                 return "\n".join(lines)
-            step, effect = cause, next(effect for effect in cause.effects if _led_to(effect, step))
+            step, effect = cause, next(effect for effect in cause.effects if _causes(effect, step))
 
 
 def _text(step: Step) -> str:
     return f"{step.time!r} {step.number} {step.node!r} {step.stimulus!r} {[*step.effects]!r}\n"
 
 
-def _led_to(effect: Effect, step: Step) -> bool:
+def _causes(effect: Effect, step: Step) -> bool:
     match step.stimulus, effect:
         case (Received(_, heard), Send(receiver, message)):
             return message is heard and receiver == step.node

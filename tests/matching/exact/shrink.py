@@ -140,7 +140,7 @@ def as_test(way: str, case: Case, missing: int, extra: int) -> str:
     lines = [f"{way}: {missing:,} missing, {extra:,} too many. The smallest case that was found:", "", "check("]
     lines += [f"    {way!r},", "    ["]
     lines += [
-        f"        ({s.id!r}, {expression.format(s.filter)!r}{f', {s.type!r}' if s.type else ''}),"
+        f"        ({s.id!r}, {expression.format_expression(s.filter)!r}{f', {s.type!r}' if s.type else ''}),"
         for s in subscriptions
     ]
     lines += ["    ],", "    ["]

@@ -247,7 +247,7 @@ TYPED: dict[str, Way] = {
 
 
 def to_record(subscription: Subscription, id: str) -> bytes:
-    record = {"id": id, "filter": expression.format(subscription.filter), "type": subscription.type}
+    record = {"id": id, "filter": expression.format_expression(subscription.filter), "type": subscription.type}
     return msgspec.json.encode({name: value for name, value in record.items() if value})
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from recado.filters.covering import covers
 from recado.filters.evaluate import matches
-from recado.filters.expression import format as text_of
-from recado.filters.expression import parse
+from recado.filters.expression import format_expression, parse
 from recado.model.event import Event
 from recado.model.filter import Or
 from recado.model.subscription import Subscription
@@ -19,7 +18,10 @@ from strategies import events, filters, simple_conjunctions
 
 def keys_of(text, type=""):
     """Each access as texts of its keys."""
-    return [[text_of(key_filter(key)) for key in access] for access in accesses(Subscription("s", parse(text), type))]
+    return [
+        [format_expression(key_filter(key)) for key in access]
+        for access in accesses(Subscription("s", parse(text), type))
+    ]
 
 
 @pytest.mark.parametrize(

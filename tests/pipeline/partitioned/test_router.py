@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.partitioned.local import LocalSet
 from recado.filters.evaluate import matches
-from recado.filters.expression import format as text_of
-from recado.filters.expression import parse
+from recado.filters.expression import format_expression, parse
 from recado.matching.batch import match_events
 from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
@@ -22,7 +21,7 @@ def keys_of(*texts):
 
 
 def told(most, *texts):
-    return sorted(map(text_of, tell(keys_of(*texts), most)))
+    return sorted(map(format_expression, tell(keys_of(*texts), most)))
 
 
 def test_few_keys_are_told_as_they_are():

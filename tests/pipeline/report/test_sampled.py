@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import strategies
 from recado.filters.covering import covers, merge
-from recado.filters.expression import format, parse
+from recado.filters.expression import format_expression, parse
 from recado.filters.normal import filter_key
 from recado.model.filter import FALSE, And, Between, Compare, In, Or
 from recado.pipeline.report.redundancy import places
@@ -31,7 +31,7 @@ def sets(max_size=14):
 
 
 def shapes_of(filters):
-    distinct = {filter_key(filter): format(filter) for filter in filters}
+    distinct = {filter_key(filter): format_expression(filter) for filter in filters}
     return [shape_of(key, text) for key, text in sorted(distinct.items())]
 
 
@@ -92,7 +92,7 @@ def test_joins_stay_within_a_type():
 
 @given(close_filters(), close_filters())
 def test_hiding_is_covering_with_ties_settled(one, two):
-    shape, other = shape_of(filter_key(one), format(one)), shape_of(filter_key(two), format(two))
+    shape, other = shape_of(filter_key(one), format_expression(one)), shape_of(filter_key(two), format_expression(two))
     assert hides(shape, other) == plainly_hides(shape, other)
     assert not (hides(shape, other) and hides(other, shape))
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from protocols.baselines.common import sub
-from recado.filters.expression import format, parse
+from recado.filters.expression import format_expression, parse
 from recado.protocols.baselines.algebra import covers, merge, name_of
 from recado.protocols.baselines.catalogue import make_baseline
 from recado.protocols.baselines.node import Interests
@@ -88,7 +88,7 @@ def test_covering_rules_a_to_c():
 
 def test_the_merge_example():
     one, other = "x == 5 and y in {2, 3}", "x == 5 and y in {4, 5}"
-    merger = format(parse("x == 5 and y in {2, 3, 4, 5}"))
+    merger = format_expression(parse("x == 5 and y in {2, 3, 4, 5}"))
     assert merge(one, other) == merger
     broker = Broker("merging", "B2 B3")
     broker.local("Y", one)

@@ -10,7 +10,7 @@ from recado.protocols.baselines import machines as virtual_groups
 from recado.protocols.baselines import make_baseline
 from recado.protocols.baselines import routing as strategies
 from recado.protocols.baselines.algebra import covers, merge
-from recado.protocols.baselines.node import Interests, Told
+from recado.protocols.baselines.node import Interests, SentRows
 from recado.protocols.machine import Asked, Received
 from recado.protocols.pubsub import Subscribe, Unsubscribe
 from recado.protocols.topology import parse_edges
@@ -18,7 +18,7 @@ from recado.sim.system import System
 
 
 def test_only_the_difference_since_the_last_message_is_told():
-    told = Told()
+    told = SentRows()
     told.put("a", "x == 1")
     told.put("b", "x == 2")
     told.take("b")

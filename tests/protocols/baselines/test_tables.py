@@ -20,7 +20,7 @@ from recado.filters.covering import covers
 from recado.filters.normal import filter_key
 from recado.protocols.baselines import BASELINES, make_baseline
 from recado.protocols.baselines.plan import Tree
-from recado.protocols.baselines.routing import merged
+from recado.protocols.baselines.routing import merge_filters
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
 from recado.protocols.wire import read_filter
 from recado.sim.system import System
@@ -42,7 +42,7 @@ class Rush:
         for step in range(steps):
             clock += self.rng.choice([0.0, 0.1, 5.0])
             self.step(step, clock)
-        self.system.quiet()
+        self.system.run_until_quiet()
 
     def ask(self, node, request, clock):
         self.system.simulation.ask(node, request, clock)
@@ -129,7 +129,7 @@ def test_merged_tables_hold_the_mergers_of_what_the_sender_has_from_elsewhere(na
             rows = told(rush, sender, receiver)
             tables = rush.system.inspect([sender])[sender]["tables"]
             texts = {key: text for other, table in tables.items() if other != receiver for key, text in named(table)}
-            assert rows == merged(tuple(sorted(texts.values())), limit)
+            assert rows == merge_filters(tuple(sorted(texts.values())), limit)
             assert all(any(covers(read_filter(row), want.whole_filter()) for row in rows.values()) for want in behind)
             assert limit is None or len(rows) <= limit
             fewer += len(behind) - len(rows)

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from protocols.session.world import TTL, Broker, World, at
+from recado.model.memory import RecentKeys
 from recado.protocols import machine
 from recado.protocols.session import commands as words
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import Agent
 from recado.protocols.session.commands import AgentError, AgentSettings
-from recado.protocols.session.state import Inbox, Remembered
+from recado.protocols.session.state import Inbox
 
 EVENT = msgspec.Raw(b'{"id":"e-1"}')
 
@@ -496,7 +497,7 @@ def test_the_parts_of_a_list_are_the_list(monkeypatch):
 
 
 def test_the_memory_of_numbers_is_bounded():
-    memory = Remembered(10)
+    memory = RecentKeys(10)
     assert [memory.add(number) for number in range(20)] == [True] * 20
     assert not memory.add(19)
     assert not memory.add(15)

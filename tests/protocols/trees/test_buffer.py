@@ -54,12 +54,12 @@ def test_a_publisher_that_comes_to_a_subscriber_brings_its_buffer():
     made = system(line(3), [(0, "t")], TreeSettings(buffer=5))
     publish(made, 0, 1)
     made.simulation.link_down(0, 1)
-    made.quiet()
+    made.run_until_quiet()
     publish(made, 0, 2)
     made.subscribe(2, Subscription("s", type="t"))
     assert got(made, "s") == []
     made.simulation.link_up(0, 1)
-    made.quiet()
+    made.run_until_quiet()
     assert got(made, "s") == ["e1", "e2"]
 
 
@@ -73,5 +73,5 @@ def test_a_gap_is_filled_and_nothing_comes_twice():
     made.simulation.run(until=made.simulation.now)
     publish(made, 0, 2)
     publish(made, 0, 3)
-    made.quiet()
+    made.run_until_quiet()
     assert sorted(got(made, "s")) == ["e1", "e2", "e3"]

@@ -44,7 +44,7 @@ def triangle(causal, delay=50.0, filter="true", then=None):
     made.simulation.run(until=made.simulation.now + 10)
     if then is not None:
         made.simulation.ask(2, then)
-    made.quiet()
+    made.run_until_quiet()
     return [one.event for one in made.deliveries if one.node == 2], made
 
 
@@ -78,7 +78,7 @@ def test_order_holds_over_someone_who_heard_only_a_part():
     for node, event in ((0, Event("q", "talk")), (1, Event("r", "rumour")), (2, Event("a", "talk"))):
         made.simulation.ask(node, Publish(event))
         made.simulation.run(until=made.simulation.now + 2)
-    made.quiet()
+    made.run_until_quiet()
     assert [one.event for one in made.deliveries if one.node == 3] == ["q", "a"]
 
 
@@ -122,7 +122,7 @@ def test_random_conversations():
         made.simulation._deliver = listen
         for node in topology.nodes:
             say(made, past, heard, node)
-        made.quiet()
+        made.run_until_quiet()
         assert all(sorted(known) == sorted(past) for known in heard.values())
 
 

@@ -97,7 +97,7 @@ class Troubled(World):
             known = [target for target in targets if not isinstance(target, tuple)]
             self.outages.join(f"new{self.joined}", self.rng.sample(known, min(len(known), 2)))
         else:
-            self.outages.turn(self.rng.choice(targets))
+            self.outages.toggle(self.rng.choice(targets))
 
     def trouble(self, changes, within):
         now = self.simulation.now
@@ -126,10 +126,10 @@ def troubled_life(seed, settings=None, handlers=HANDLERS):
     world.check()
     world.publish_everywhere(once_each=settings.forwarding == "seen" and not settings.buffer)
     world.trouble(rng.randrange(1, 6), within=5.0)
-    world.simulation.at(world.simulation.now + 5.0, world.outages.calm)
+    world.simulation.at(world.simulation.now + 5.0, world.outages.restore_all)
     world.simulation.run(until=world.simulation.now + 5.0 + world.bound(), steps=CAP)
     publish_within_the_bound(world)
-    world.quiet()
+    world.run_until_quiet()
     world.check()
     world.publish_everywhere(once_each=settings.forwarding == "seen" and not settings.buffer)
     return world
@@ -150,7 +150,7 @@ def bridge(seed, settings=None, handlers=HANDLERS):
         world.act()
         world.simulation.run(until=world.simulation.now + rng.uniform(0, 20))
     world.outages.join("new", [rng.choice(side) for side in sides])
-    world.quiet()
+    world.run_until_quiet()
     world.check()
     world.publish_everywhere()
     return world
@@ -181,7 +181,7 @@ def lost_graft(seed=0, settings=None, handlers=HANDLERS):
     while Graft not in kinds or kinds[Graft].count < 2:
         world.simulation.run(steps=1)
     outages.cut(*((1, 2) if "a" in world.views()[1]["tables"] else (4, 5)))
-    world.quiet()
+    world.run_until_quiet()
     world.check()
     world.publish_everywhere()
     return world

@@ -10,9 +10,8 @@ from planted import mutate
 from protocols.trees.test_faults import BRIDGED_SEEDS, TROUBLED_SEEDS, bridge, lost_graft, troubled_life
 from protocols.trees.test_properties import CROWDED_SEEDS, RACING_SEEDS, SEEDS, crowd, life, race
 from recado.errors import RecadoError
-from recado.protocols.trees import broker, cancel, notify, publisher, repair, sharing, subscribe
 from recado.protocols.trees import node as node_module
-from recado.protocols.trees import repair as components
+from recado.protocols.trees import notify, publisher, repair, subscribe
 from recado.protocols.trees import state as rows
 from recado.protocols.trees.node import HANDLERS
 
@@ -24,7 +23,7 @@ STEADY = {
         "if question is not None:",
         "if question is not None:\n        question.told = True",
     ),
-    "a crossing question is no answer": (subscribe._cross, "_answered(state, question, sender, out)", "pass"),
+    "a crossing question is no answer": (subscribe._cross, "_take_answer(state, question, sender, out)", "pass"),
     "a publisher keeps the question to itself": (subscribe._join, "if neighbour != sender:", "if not publishes:"),
     "the asker is asked back": (subscribe._join, "pending.discard(sender)", "pass"),
     "a new origin overwrites the others": (
@@ -37,20 +36,20 @@ STEADY = {
         "if question.life == LIVE:",
         "if question.life != LIVE: pass\n    elif True:",
     ),
-    "cancelling takes the first origin only": (cancel._pass_on, "in row.origin:", "in list(row.origin)[:1]:"),
-    "cancelling passes by those who cancel": (cancel.unsubscribe, "_pass_on(state, row, None, False, out)", "pass"),
-    "a question goes on after cancelling": (cancel.withdraw_question, "question.life = why", "pass"),
+    "cancelling takes the first origin only": (subscribe._pass_on, "in row.origin:", "in list(row.origin)[:1]:"),
+    "cancelling passes by those who cancel": (subscribe.unsubscribe, "_pass_on(state, row, None, False, out)", "pass"),
+    "a question goes on after cancelling": (subscribe.withdraw_question, "question.life = why", "pass"),
     "what was seen is not remembered": (notify.on_notification, "elif state.seen.add(", "elif bool("),
     "the filter is not asked at the end": (notify._own_matching, "if verdict or", "if True or"),
     "the filter is turned round": (notify._matching, "if verdict or", "if verdict is False or"),
     "a subscriber does not relay": (
         notify.forward,
         "for node in targets:",
-        "for node in targets if not state.own else ():",
+        "for node in targets if not state.local else ():",
     ),
-    "a leaving publisher takes all with it": (broker._lose, "if not row.has_source and", "if"),
+    "a leaving publisher takes all with it": (publisher._lose, "if not row.has_source and", "if"),
     "a row goes while others may still answer": (
-        broker._lose,
+        publisher._lose,
         "(question is None or question.epoch != row.epoch)",
         "True",
     ),
@@ -64,9 +63,9 @@ STEADY = {
 }
 SHARED = {
     "those who ride on a row are not told": (rows.drop_row, "report_row(state, rider, out)", "pass"),
-    "those who are carried are forgotten": (sharing.release, "begin(state, own, out)", "pass"),
-    "a join ends after one step": (sharing._ride, "out.append(Send(node, message", "(Send(node, message"),
-    "any filter carries any other": (sharing._covered, "and (filter == own.filter", "and (True"),
+    "those who are carried are forgotten": (subscribe.release, "begin(state, local, out)", "pass"),
+    "a join ends after one step": (subscribe._ride, "out.append(Send(node, message", "(Send(node, message"),
+    "any filter carries any other": (subscribe._is_covered, "and (filter == local.filter", "and (True"),
 }
 RACING = {
     "a graft stops anywhere": (publisher._graft_at_row, "if row.firm or search is None or", "if True or"),
@@ -79,19 +78,19 @@ TROUBLED = {
     "a lost branch is not told": (repair._mend_row, "report_row(state, row, out)", "pass"),
     "damage is not passed on": (repair.on_repair, "report_row(state, row, out)", "pass"),
     "what leads nowhere is kept": (repair._mend_row, "take_down(state, row, None, True, out)", "pass"),
-    "components never meet": (components.on_hello, "if _yields(mine, theirs)", "if False"),
+    "components never meet": (repair.on_hello, "if _yields(mine, theirs)", "if False"),
     "a merge is not told on": (
-        components._merge,
+        repair._merge,
         "_flood(state, message, sender,",
         "_flood(State(0, state.settings), message, sender,",
     ),
     "roles are lost in a crash": (node_module._start, "if not saved:", "if True:"),
 }
 
-LOST = {"what is missing is not looked for": (cancel._miss, '"missing"', '"nothing"')}
+LOST = {"what is missing is not looked for": (subscribe._miss, '"missing"', '"nothing"')}
 BRIDGED = {
     "a cut is not told on": (
-        components.on_cut,
+        repair.on_cut,
         "_flood(state, message, sender,",
         "_flood(State(0, state.settings), message, sender,",
     ),

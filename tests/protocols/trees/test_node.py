@@ -14,6 +14,7 @@ from recado.protocols.machine import Asked, LinkUp, Received, Send, SetTimer, St
 from recado.protocols.pubsub import (
     BecomeBroker,
     BecomePublisher,
+    LimitReached,
     Publish,
     Settled,
     Subscribe,
@@ -21,7 +22,7 @@ from recado.protocols.pubsub import (
     Unsubscribe,
 )
 from recado.protocols.topology import NET_13, NET_16, line, ring, star
-from recado.protocols.trees import LimitReached, SettingsError, TreeNode, TreeSettings, messages
+from recado.protocols.trees import SettingsError, TreeNode, TreeSettings, messages
 from recado.sim.network import UnitDelay
 from recado.sim.system import Cost
 
@@ -335,12 +336,12 @@ def test_roles_survive_and_the_epoch_grows():
     simulation.crash("F")
     for other in NET_16.neighbours("F"):
         simulation.link_down("F", other)
-    made.quiet()
+    made.run_until_quiet()
     assert tables(made, "z") == {}
     simulation.add("F", TreeNode("F"))
     for other in NET_16.neighbours("F"):
         simulation.link_up("F", other)
-    made.quiet()
+    made.run_until_quiet()
     view = made.inspect(["F"])["F"]
     assert view["publishes"] == ["y"]
     assert view["subscriptions"]["s"]["epoch"] > before
@@ -353,7 +354,7 @@ def test_the_loss_of_a_publisher_is_noticed():
     made.subscribe(3, Subscription("s", type="t"))
     made.simulation.crash(0)
     made.simulation.link_down(0, 1)
-    made.quiet()
+    made.run_until_quiet()
     assert [fact for _, _, fact in made.facts] == [Settled("s", True), Settled("s", False), Unpublished("s")]
     assert [view["tables"] for view in made.inspect([1, 2, 3]).values()] == [{}, {}, {}]
 
@@ -370,7 +371,7 @@ def test_a_link_between_connected_nodes_costs_two_messages():
     made.subscribe("O", Subscription("s", type="y"))
     before = made.messages
     made.simulation.link_up("O", "K")
-    made.quiet()
+    made.run_until_quiet()
     assert made.messages - before == 2
 
 
@@ -381,10 +382,10 @@ def test_a_node_that_joins_costs_the_others_little():
     before = made.messages
     made.simulation.add("new", TreeNode("new"))
     made.simulation.link_up("new", 5)
-    made.quiet()
+    made.run_until_quiet()
     assert made.messages - before == 2
     made.simulation.ask("new", BecomePublisher("t"))
-    made.quiet()
+    made.run_until_quiet()
     made.publish("new", Event("e", "t"))
     assert [one.subscriptions for one in made.deliveries] == [tuple(f"s{number}" for number in range(10))]
 

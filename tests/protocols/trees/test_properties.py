@@ -53,13 +53,13 @@ def race(seed, settings=None, handlers=HANDLERS):
     rng, nodes = world.rng, world.topology.nodes
     for _ in range(rng.randrange(2)):
         world.simulation.ask(*world.subscribe(rng.choice(nodes), "a"))
-        world.quiet()
+        world.run_until_quiet()
     within = rng.choice((1, 5, 20))
     for _ in range(rng.randrange(2, 8)):
         node, time = rng.choice(nodes), world.simulation.now + rng.uniform(0, within)
         node, request = (node, BecomePublisher("a")) if rng.random() < 0.6 else world.subscribe(node, "a")
         world.simulation.ask(node, request, time)
-    world.quiet()
+    world.run_until_quiet()
     world.check()
     world.publish_everywhere()
     return world
@@ -80,7 +80,7 @@ def crowd(seed, settings=None, handlers=HANDLERS):
             )
             world.simulation.ask(node, request)
             world.simulation.run(until=world.simulation.now + (1e3 if calm else rng.uniform(0, 5)))
-        world.quiet()
+        world.run_until_quiet()
         world.check()
         world.publish_everywhere()
     return world
@@ -160,7 +160,7 @@ def test_the_order_of_hashes_does_not_matter():
     outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": str(hashing), "PYTHONPATH": "tests"},
+            env={**os.environ, "PYTHONHASHSEED": str(hashing), "PYTHONPATH": os.pathsep.join(["tests", *sys.path])},
             capture_output=True,
             check=True,
             text=True,

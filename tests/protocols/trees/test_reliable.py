@@ -10,10 +10,10 @@ from protocols.trees.world import CAP, World
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.protocols.machine import Asked, LinkDown, LinkUp, Received, Report, Send, Started, TimerFired
-from recado.protocols.pubsub import Subscribe
+from recado.protocols.pubsub import LimitReached, Subscribe
+from recado.protocols.reliable import Ack, Frame, ReliableLinks
 from recado.protocols.topology import NET_13, line
-from recado.protocols.trees import LimitReached, TreeNode, messages
-from recado.protocols.trees.reliable import FRAMES, Ack, Frame, ReliableLinks
+from recado.protocols.trees import TreeNode, messages
 from recado.protocols.wire import decoder, encode
 from recado.sim.draws import uniform
 from recado.sim.faults import Cuts, Duplication, Loss, Reordering
@@ -58,10 +58,10 @@ def test_troubled_lives_on_bad_networks(block):
         world.in_turn(2)
         world.trouble(world.rng.randrange(1, 8), within=30.0)
         world.simulation.run(until=world.simulation.now + 40.0, steps=CAP)
-        world.outages.calm()
+        world.outages.restore_all()
         world.simulation.run(until=world.simulation.now + world.bound(), steps=CAP)
         publish_within_the_bound(world, slack=300)
-        world.quiet()
+        world.run_until_quiet()
         world.check()
 
 
@@ -83,8 +83,8 @@ def test_what_they_cost_where_nothing_is_lost():
 
 def test_frames_travel():
     frame = Frame(1, 2, messages.Q(INTEREST))
-    assert decoder(FRAMES)(encode(frame)) == frame
-    assert decoder(FRAMES)(encode(Ack(1, 2))) == Ack(1, 2)
+    assert decoder(Frame[messages.MESSAGES] | Ack)(encode(frame)) == frame
+    assert decoder(Frame[messages.MESSAGES] | Ack)(encode(Ack(1, 2))) == Ack(1, 2)
 
 
 def started(**options):

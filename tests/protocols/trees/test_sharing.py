@@ -130,10 +130,10 @@ def test_leaving_a_tree_leaves_the_tree():
 def test_when_the_tree_is_built_anew():
     made, _ = along()
     made.simulation.link_down(7, 8)
-    made.quiet()
+    made.run_until_quiet()
     assert reached(made, 0, 6) == ["part"]
     made.simulation.link_up(7, 8)
-    made.quiet()
+    made.run_until_quiet()
     assert reached(made, 0, 6) == ["all", "part"]
 
 
@@ -142,5 +142,5 @@ def test_a_join_that_finds_no_tree_makes_the_root_ask():
     made.simulation.ask(5, Subscribe(Subscription("late", parse("v > 7"), "t")))
     made.simulation.ask(4, Subscribe(Subscription("other", parse("v > 7"), "t")))
     made.simulation.ask(9, Unsubscribe("all"))
-    made.quiet()
+    made.run_until_quiet()
     assert reached(made, 0, 8) == ["late", "other", "part"]

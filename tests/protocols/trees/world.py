@@ -88,14 +88,14 @@ class World:
         filter = parse(self.rng.choice(FILTERS))
         return node, Subscribe(Subscription(id, filter, type or self.rng.choice(PATTERNS)))
 
-    def quiet(self):
-        self.system.quiet()
+    def run_until_quiet(self):
+        self.system.run_until_quiet()
         oracle.require(self.simulation.pending == 0, "messages go round without end")
 
     def in_turn(self, operations):
         for _ in range(operations):
             self.simulation.ask(*self.operation())
-            self.quiet()
+            self.run_until_quiet()
 
     def at_once(self, operations, within):
         """In the order of their times, so that what belongs to one node comes in an order that makes sense."""
@@ -103,7 +103,7 @@ class World:
         for time in sorted(self.rng.uniform(now, now + within) for _ in range(operations)):
             node, request = self.operation()
             self.simulation.ask(node, request, time)
-        self.quiet()
+        self.run_until_quiet()
 
     def views(self):
         return {id: node.machine.inspect() for id, node in self.simulation.nodes.items() if node.alive}
@@ -127,7 +127,7 @@ class World:
                 expected = sorted(oracle.receivers(views, node, event, satisfies).items())
                 self.system.deliveries.clear()
                 self.simulation.ask(node, Publish(event))
-                self.quiet()
+                self.run_until_quiet()
                 got = self.system.deliveries
                 found = sorted((id, one.node) for one in got for id in one.subscriptions)
                 oracle.require(found == expected, event, "of", node, "reached", found, "and not", expected)

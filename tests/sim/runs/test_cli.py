@@ -102,3 +102,12 @@ def test_a_bad_scenario(tmp_path, capsys):
     path.write_text("[network]\nloss = 7.0\n")
     assert main(["sim", "run", str(path)]) == 2
     assert f"recado: {path}: Expected `float` <= 1.0 - at `$.network.loss`" in capsys.readouterr().err
+
+
+def test_a_dry_run_refuses_an_unknown_protocol_and_lists_the_known_ones(tmp_path, capsys):
+    path = tmp_path / "gossip.toml"
+    path.write_text('protocol = "gossip"\n')
+    assert main(["sim", "run", str(path), "--dry-run"]) == 2
+    told = capsys.readouterr().err
+    assert f"{path}: there is no protocol 'gossip'; there are trees, flooding" in told
+    assert "your own as module:Class - at `$.protocol.name`" in told

@@ -18,7 +18,7 @@ from recado.sim.runs.operations import (
     Workload,
     delays,
     judge,
-    travelled,
+    measure_travel,
 )
 from recado.sim.runs.scenario import Mix, ScenarioError, WorkloadPart
 from recado.sim.system import Delivery
@@ -28,7 +28,7 @@ def drawn(part, topology=None, seed=0):
     workload = Workload(part, topology or grid(5, 5), seed)
     operations = []
     for now, operation in enumerate(workload.operations()):
-        workload.ledger.note(operation, float(now))
+        workload.ledger.record(operation, float(now))
         operations.append(operation)
     return workload, operations
 
@@ -110,11 +110,11 @@ def test_too_many_publishers():
 
 
 def subscribe(ledger, id, node, now, limit=0.5):
-    ledger.note(Operation("subscribe", node, Subscribe(Subscription(id, Compare("x", "<", limit), "t0"))), now)
+    ledger.record(Operation("subscribe", node, Subscribe(Subscription(id, Compare("x", "<", limit), "t0"))), now)
 
 
 def publish(ledger, id, now, x=0.2):
-    ledger.note(Operation("publish", 0, Publish(Event(id, "t0", attributes={"x": x}))), now)
+    ledger.record(Operation("publish", 0, Publish(Event(id, "t0", attributes={"x": x}))), now)
 
 
 def test_an_event_is_for_those_who_live_and_match():
@@ -122,7 +122,7 @@ def test_an_event_is_for_those_who_live_and_match():
     subscribe(ledger, "s1", 1, 0.0)
     subscribe(ledger, "s2", 2, 0.0, limit=0.1)
     subscribe(ledger, "s3", 3, 0.0)
-    ledger.note(Operation("unsubscribe", 3, Unsubscribe("s3")), 1.0)
+    ledger.record(Operation("unsubscribe", 3, Unsubscribe("s3")), 1.0)
     publish(ledger, "e1", 2.0)
     assert ledger.expectations[0].wanted == ("s1",)
     deliveries = [Delivery(3.0, 1, "e1", ("s1",)), Delivery(3.0, 1, "e1", ("s1",)), Delivery(3.0, 2, "e1", ("s2",))]
@@ -139,12 +139,12 @@ def test_while_it_settles_a_subscription_may_or_may_not_get_an_event():
     subscribe(ledger, "old", 2, 0.0)
     subscribe(ledger, "leaving", 3, 0.0)
     publish(ledger, "e1", 10.0)
-    ledger.note(Operation("unsubscribe", 3, Unsubscribe("leaving")), 12.0)
+    ledger.record(Operation("unsubscribe", 3, Unsubscribe("leaving")), 12.0)
     expected = ledger.expectations[0]
-    assert ledger.must(expected) == ["old"]
-    assert ledger.may(expected, "young")
-    assert ledger.may(expected, "leaving")
-    assert not ledger.may(expected, "nobody")
+    assert ledger.due_subscriptions(expected) == ["old"]
+    assert ledger.is_allowed(expected, "young")
+    assert ledger.is_allowed(expected, "leaving")
+    assert not ledger.is_allowed(expected, "nobody")
     everybody = [Delivery(11.0, node, "e1", (id,)) for node, id in ((1, "young"), (2, "old"), (3, "leaving"))]
     assert judge(ledger, everybody, [expected])["deliveries.unexpected"] == 0
 
@@ -167,9 +167,9 @@ def test_a_journey_in_numbers():
     travel.senders = {1: [0, 2], 2: [1, 1], 3: [2]}
     expected = Expectation(10.0, 0, Event("e1", "t0"), ("s",))
     deliveries = [Delivery(12.0, 2, "e1", ("s",))]
-    assert travelled(observer, line(4), deliveries, [expected]) == {
+    assert measure_travel(observer, line(4), deliveries, [expected]) == {
         "events.notifications": 5, "events.duplicates": 2, "events.false_forwards": 1, "stretch.mean": 1.0,
         "stretch.max": 1.0,
     }  # fmt: skip
     assert delays(deliveries, [expected]) == {"delay.mean": 2.0, "delay.max": 2.0}
-    assert travelled(observer, line(4), [], []) == {}
+    assert measure_travel(observer, line(4), [], []) == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recado.cli.app import main
-from recado.sim.runs.run import perform
+from recado.sim.runs.run import execute_run
 from recado.sim.runs.scenario import PARTS, Setting, parse_scenario
 
 PAGE = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def test_every_name_and_metric_is_on_the_page():
     for part in PARTS:
         for name in getattr(Setting(), part).__struct_fields__:
             assert f"`{name}`" in PAGE or f"`{name} =" in PAGE, f"{part}.{name}"
-    found = perform(parse_scenario(FILES["net.toml"]).runs()[0]).metrics
+    found = execute_run(parse_scenario(FILES["net.toml"]).runs()[0]).metrics
     for metric in found:
         name, dot, last = metric.rpartition(".")
         known = f"`{metric}`" in PAGE or (dot and f".{last}`" in PAGE and name in PAGE)

@@ -8,7 +8,7 @@ import pytest
 
 from recado.sim.runs import results as journal_module
 from recado.sim.runs.results import JOURNAL, Journal, code_digest, key_of, read_results, table_of, write_results
-from recado.sim.runs.run import execute, perform
+from recado.sim.runs.run import execute_run, execute_runs
 from recado.sim.runs.scenario import ScenarioError, parse_scenario
 
 TEXT = """
@@ -34,31 +34,31 @@ def figures(entries):
 def test_a_sweep_that_was_broken_off_goes_on(tmp_path):
     with Journal(tmp_path, RUNS) as journal:
         for run in RUNS[:3]:
-            journal.add(perform(run))
+            journal.add(execute_run(run))
     with Journal(tmp_path, RUNS) as journal:
         assert journal.missing() == RUNS[3:]
         for run in reversed(journal.missing()):
-            journal.add(perform(run))
+            journal.add(execute_run(run))
         assert journal.missing() == []
-        assert figures(journal.outcomes()) == [perform(run).metrics for run in RUNS]
+        assert figures(journal.outcomes()) == [execute_run(run).metrics for run in RUNS]
 
 
 def test_a_torn_last_line_is_run_again(tmp_path):
     with Journal(tmp_path, RUNS) as journal:
         for run in RUNS[:2]:
-            journal.add(perform(run))
+            journal.add(execute_run(run))
     path = tmp_path / JOURNAL
     path.write_bytes(path.read_bytes()[:-20])
     with Journal(tmp_path, RUNS) as journal:
         assert len(journal.outcomes()) == 1
-        journal.add(perform(RUNS[1]))
+        journal.add(execute_run(RUNS[1]))
     with Journal(tmp_path, RUNS) as journal:
-        assert figures(journal.outcomes()) == [perform(run).metrics for run in RUNS[:2]]
+        assert figures(journal.outcomes()) == [execute_run(run).metrics for run in RUNS[:2]]
 
 
 def test_more_repeats_only_add_runs(tmp_path):
     with Journal(tmp_path, RUNS) as journal:
-        journal.add(perform(RUNS[0]))
+        journal.add(execute_run(RUNS[0]))
     more = parse_scenario(TEXT.replace("repeats = 2", "repeats = 5")).runs()
     with Journal(tmp_path, more) as journal:
         assert len(journal.missing()) == len(more) - 1
@@ -66,7 +66,7 @@ def test_more_repeats_only_add_runs(tmp_path):
 
 def test_runs_of_another_scenario_are_not_thrown_away(tmp_path):
     with Journal(tmp_path, RUNS) as journal:
-        journal.add(perform(RUNS[0]))
+        journal.add(execute_run(RUNS[0]))
     other = parse_scenario(TEXT.replace("operations = 4", "operations = 5")).runs()
     with pytest.raises(ScenarioError, match="that is not in this scenario; choose another folder with --out"):
         Journal(tmp_path, other)
@@ -76,10 +76,10 @@ def test_runs_of_another_scenario_are_not_thrown_away(tmp_path):
 
 def test_runs_of_other_code_are_not_mixed_in(tmp_path, monkeypatch):
     with Journal(tmp_path, RUNS) as journal:
-        journal.add(perform(RUNS[0]))
+        journal.add(execute_run(RUNS[0]))
     changed = msgspec.structs.replace(journal_module.about(), code="0123456789ab")
-    monkeypatch.setattr(journal_module, "about", lambda: changed)
-    with pytest.raises(ScenarioError, match="other code of Recado made"):
+    monkeypatch.setattr(journal_module, "about", lambda *more: changed)
+    with pytest.raises(ScenarioError, match="other code made"):
         Journal(tmp_path, RUNS)
 
 
@@ -108,8 +108,8 @@ def test_the_fingerprint_of_the_code_covers_more_rooms_if_asked():
 
 
 def test_processes_give_what_one_process_gives():
-    alone = {key_of(outcome.run): outcome.metrics for outcome in execute(RUNS, workers=1)}
-    together = {key_of(outcome.run): outcome.metrics for outcome in execute(RUNS, workers=2)}
+    alone = {key_of(outcome.run): outcome.metrics for outcome in execute_runs(RUNS, workers=1)}
+    together = {key_of(outcome.run): outcome.metrics for outcome in execute_runs(RUNS, workers=2)}
     assert alone == together
     assert not multiprocessing.active_children()
 
@@ -117,14 +117,14 @@ def test_processes_give_what_one_process_gives():
 def test_an_error_in_a_worker_reaches_the_person():
     bad = parse_scenario('[run]\nrepeats = 2\n[topology]\nkind = "ring"\nnodes = 2\n').runs()
     with pytest.raises(ScenarioError, match="a ring has at least 3 nodes"):
-        list(execute(bad, workers=2))
+        list(execute_runs(bad, workers=2))
 
 
 @pytest.fixture
 def results(tmp_path):
     with Journal(tmp_path, RUNS) as journal:
         for run in RUNS:
-            journal.add(perform(run))
+            journal.add(execute_run(run))
         write_results(tmp_path, journal.outcomes())
     return tmp_path
 
@@ -151,7 +151,7 @@ def test_parquet_and_csv_say_the_same(results):
 def test_files_do_not_depend_on_the_order_of_finishing(results, tmp_path):
     with Journal(tmp_path / "again", RUNS) as journal:
         for run in reversed(RUNS):
-            journal.add(perform(run))
+            journal.add(execute_run(run))
         table = table_of(journal.outcomes())
     kept = [name for name in table.column_names if not name.startswith("meta.")]
     assert table.select(kept).equals(pq.read_table(results / "results.parquet").select(kept))

@@ -6,7 +6,7 @@ from recado.cli.app import main
 from recado.errors import RecadoError
 from recado.pipeline.sweeps import execute_on_spark
 from recado.sim.runs.results import key_of, read_results
-from recado.sim.runs.run import execute
+from recado.sim.runs.run import execute_runs
 from recado.sim.runs.scenario import parse_scenario
 
 TEXT = """
@@ -26,7 +26,7 @@ network = [{ delay = "unit" }, { delay = "exponential" }]
 def test_the_figures_are_the_same(spark):
     runs = parse_scenario(TEXT).runs()
     there = {key_of(outcome.run): outcome.metrics for outcome in execute_on_spark(spark, runs)}
-    here = {key_of(outcome.run): outcome.metrics for outcome in execute(runs, workers=1)}
+    here = {key_of(outcome.run): outcome.metrics for outcome in execute_runs(runs, workers=1)}
     assert there == here
     assert list(execute_on_spark(spark, [])) == []
 

@@ -1,9 +1,9 @@
 """CESQL 1.0, the CloudEvents SQL expression language, with its own rules for types, casts and errors.
 
 ``accepts`` is what an ``Sql`` filter node means: the expression yields true and no error. ``to_filter`` compiles an
-expression into the common filter nodes, as far as they say exactly the same. The parts: ``lexer``, ``parser``,
-``nodes``, ``printer`` for the language; ``types``, ``functions``, ``like``, ``evaluator`` for its meaning;
-``truth``, ``atoms``, ``lowering`` for the way into the common tree.
+expression into the common filter nodes, as far as they say exactly the same. The parts: ``nodes`` and ``parser``
+for the language, ``types`` and ``evaluator`` for its meaning, ``atoms`` and ``lowering`` for the way into the common
+tree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from recado.filters.cesql.evaluator import Run, View, compiled, static_type, wildcard
+from recado.filters.cesql.evaluator import Run, View, compile_node, static_type, wildcard
 from recado.filters.cesql.lowering import lower
 from recado.filters.cesql.nodes import Attribute, CesqlValue, Expression, Like, names_in, walk
 from recado.filters.cesql.parser import format_node, parse_text
@@ -21,7 +21,7 @@ from recado.filters.patterns import like_regex
 from recado.model.filter import Filter
 from recado.model.limits import LIMITS, Limits
 
-__all__ = ["Failure", "Result", "accepts", "evaluate", "format", "names", "parse", "size", "to_filter"]
+__all__ = ["Failure", "Result", "accepts", "evaluate", "format_node", "names", "parse", "size", "to_filter"]
 
 _CACHED = 4096
 
@@ -44,11 +44,6 @@ class Result(msgspec.Struct, frozen=True):
 def parse(text: str, limits: Limits = LIMITS) -> Expression:
     """The tree of an expression; a FilterError that shows the place where it goes wrong."""
     return parse_text(text, limits)
-
-
-def format(node: Expression) -> str:
-    """The canonical text of an expression."""
-    return format_node(node)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -77,7 +72,7 @@ def size(text: str) -> Size:
 def accepts(text: str, view: View) -> bool:
     """Does the event pass: does the expression yield true, and no error?"""
     try:
-        return _compiled(text)[1](view) is True
+        return _compile(text)[1](view) is True
     except EvaluationError:
         return False
 
@@ -93,20 +88,20 @@ def to_filter(text: str, limits: Limits = LIMITS) -> Filter:
 
 def evaluate(text: str, view: View) -> Result:
     """The value of the expression for a view of an event, and the error that ended the evaluation, if any."""
-    root, run = _compiled(text)
+    root, run = _compile(text)
     try:
         return Result(run(view))
     except EvaluationError as fault:
-        return _failed(root, fault)
+        return _fail(root, fault)
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled(text: str) -> tuple[Expression, Run]:
+def _compile(text: str) -> tuple[Expression, Run]:
     root = parse(text)
-    return root, compiled(root)
+    return root, compile_node(root)
 
 
-def _failed(root: Expression, fault: EvaluationError) -> Result:
+def _fail(root: Expression, fault: EvaluationError) -> Result:
     """The root has a value of its own beside its own error; beside any other, the zero value of its type."""
     zero = (static_type(root) or bool)()
     return Result(fault.value if fault.owner is root else zero, Failure(fault.kind, str(fault)))

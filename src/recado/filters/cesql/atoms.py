@@ -214,9 +214,9 @@ def _checked(size: int, budget: int) -> int:
     return size
 
 
-def weight(filter: Filter) -> int:
+def weight(node: Filter) -> int:
     """The number of predicates, where a long set or CESQL text counts for several."""
-    return sum(map(_weight, _nodes(filter)))
+    return sum(map(_weight, _nodes(node)))
 
 
 def _weight(node: Filter) -> int:
@@ -230,8 +230,8 @@ def _weight(node: Filter) -> int:
     return 1
 
 
-def depth(filter: Filter) -> int:
-    match filter:
+def depth(node: Filter) -> int:
+    match node:
         case And(parts) | Or(parts):
             return 1 + max(map(depth, parts), default=0)
         case Not(part):
@@ -239,20 +239,20 @@ def depth(filter: Filter) -> int:
     return 1
 
 
-def needs(filter: Filter) -> frozenset[str]:
+def needs(node: Filter) -> frozenset[str]:
     """Attributes that exist in every event that matches."""
-    match filter:
+    match node:
         case And(parts):
             return frozenset[str]().union(*map(needs, parts))
         case Or(parts) if parts:
             return frozenset.intersection(*map(needs, parts))
         case Or() | Not() | Constant() | Sql():
             return frozenset()
-    return frozenset((filter.name,))
+    return frozenset((node.name,))
 
 
-def _nodes(filter: Filter) -> Iterator[Filter]:
-    stack = [filter]
+def _nodes(tree: Filter) -> Iterator[Filter]:
+    stack = [tree]
     while stack:
         node = stack.pop()
         yield node

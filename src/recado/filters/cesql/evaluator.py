@@ -91,14 +91,14 @@ def find(name: str, count: int) -> Function | None:
 
 
 def _concat(*parts: str) -> str:
-    return _joined("", parts)
+    return _join("", parts)
 
 
 def _concat_ws(delimiter: str, *parts: str) -> str:
-    return _joined(delimiter, parts)
+    return _join(delimiter, parts)
 
 
-def _joined(delimiter: str, parts: tuple[str, ...]) -> str:
+def _join(delimiter: str, parts: tuple[str, ...]) -> str:
     chars = sum(map(len, parts)) + len(delimiter) * max(0, len(parts) - 1)
     if chars > LIMITS.string_chars:
         raise EvaluationError(
@@ -221,7 +221,7 @@ SPECVERSION = "specversion"
 """An attribute that every CloudEvent has, and that Recado's events need not carry: it is always ``1.0``."""
 
 
-def compiled(node: Expression) -> Run:
+def compile_node(node: Expression) -> Run:
     """The expression as a function that yields its value or raises an EvaluationError."""
     match node:
         case Literal(value):
@@ -231,14 +231,14 @@ def compiled(node: Expression) -> Run:
         case Presence(name):
             return (lambda view: True) if name == SPECVERSION else (lambda view: name in view)
         case Unary(op, operand):
-            return _not(node, compiled(operand)) if op == "NOT" else _minus(compiled(operand))
+            return _not(node, compile_node(operand)) if op == "NOT" else _minus(compile_node(operand))
         case Chain(first, steps):
-            runs = [(step.op, compiled(step.operand)) for step in steps]
-            return _logic(compiled(first), runs) if steps[0].op in LOGIC else _operations(compiled(first), runs)
+            runs = [(step.op, compile_node(step.operand)) for step in steps]
+            return _logic(compile_node(first), runs) if steps[0].op in LOGIC else _operations(compile_node(first), runs)
         case Like(operand, pattern, negated):
-            return _like(compiled(operand), pattern, negated)
+            return _like(compile_node(operand), pattern, negated)
         case Member(operand, elements, negated):
-            return _member(compiled(operand), [compiled(element) for element in elements], negated)
+            return _member(compile_node(operand), [compile_node(element) for element in elements], negated)
         case _:
             return _call(node)
 
@@ -285,7 +285,7 @@ def _not(node: Unary, operand: Run) -> Run:
 
 
 def _minus(operand: Run) -> Run:
-    return lambda view: _bounded(-to_integer(operand(view)), "-")
+    return lambda view: _bound(-to_integer(operand(view)), "-")
 
 
 def _logic(first: Run, steps: list[tuple[str, Run]]) -> Run:
@@ -335,7 +335,7 @@ def _call(node: Call) -> Run:
         return _missing(node)
     apply = function.run
     targets = function.parameters + (function.rest,) * (len(node.arguments) - len(function.parameters))
-    arguments = [(compiled(argument), target) for argument, target in zip(node.arguments, targets, strict=True)]
+    arguments = [(compile_node(argument), target) for argument, target in zip(node.arguments, targets, strict=True)]
 
     def run(view: View) -> CesqlValue:
         values = [(argument(view), target) for argument, target in arguments]
@@ -364,15 +364,15 @@ def _unequal(left: CesqlValue, right: CesqlValue) -> bool:
     return cast(left, type(right)) != right
 
 
-def _ordered(compare: Callable[[int, int], bool]) -> Apply:
+def _compare_order(compare: Callable[[int, int], bool]) -> Apply:
     return lambda left, right: compare(to_integer(left), to_integer(right))
 
 
 def _arithmetic(symbol: str, compute: Callable[[int, int], int]) -> Apply:
-    return lambda left, right: _bounded(compute(to_integer(left), to_integer(right)), symbol)
+    return lambda left, right: _bound(compute(to_integer(left), to_integer(right)), symbol)
 
 
-def _bounded(number: int, symbol: str) -> int:
+def _bound(number: int, symbol: str) -> int:
     if not INT_MIN <= number <= INT_MAX:
         raise EvaluationError("math", f"the result of {symbol} does not fit 32 bits: {number}", 0)
     return number
@@ -398,10 +398,10 @@ def _check_divisor(left: int, right: int) -> None:
 _APPLY: dict[str, Apply] = {
     "=": _equal,
     "!=": _unequal,
-    "<": _ordered(operator.lt),
-    "<=": _ordered(operator.le),
-    ">": _ordered(operator.gt),
-    ">=": _ordered(operator.ge),
+    "<": _compare_order(operator.lt),
+    "<=": _compare_order(operator.le),
+    ">": _compare_order(operator.gt),
+    ">=": _compare_order(operator.ge),
     "+": _arithmetic("+", operator.add),
     "-": _arithmetic("-", operator.sub),
     "*": _arithmetic("*", operator.mul),

@@ -16,7 +16,7 @@ from recado.errors import FilterError
 from recado.filters.cesql import atoms
 from recado.filters.cesql import evaluator as functions
 from recado.filters.cesql.atoms import Conjunction, Exclusive, Known, Negation, TooLargeError, Truth, conjunction, depth
-from recado.filters.cesql.evaluator import SPECVERSION, compiled, static_type
+from recado.filters.cesql.evaluator import SPECVERSION, compile_node, static_type
 from recado.filters.cesql.nodes import (
     COMPARISON,
     LOGIC,
@@ -142,11 +142,11 @@ class _Lowering:
             case Attribute(name):
                 return atoms.truthy(name)
             case Like(Attribute(name), pattern, negated):
-                return _negated(atoms.like(name, pattern), negated)
+                return _negate(atoms.like(name, pattern), negated)
             case Member(Attribute(name), elements, negated):
                 values = [_constant(element) for element in elements]
                 known = tuple(value for value in values if value is not None)
-                return _negated(atoms.member(name, known), negated) if len(known) == len(values) else None
+                return _negate(atoms.member(name, known), negated) if len(known) == len(values) else None
             case Chain(left, (Step(op, right),)) if op in COMPARISON:
                 return _comparison(left, op, right)
         return None
@@ -171,10 +171,10 @@ def _comparison(left: Expression, op: str, right: Expression) -> Truth | None:
     if op not in ("=", "!="):
         return atoms.ordered(name, atoms.MIRRORED[op] if mirrored else op, constant)
     equal = atoms.literal_equals(constant, name) if mirrored else atoms.equals_literal(name, constant)
-    return _negated(equal, op == "!=")
+    return _negate(equal, op == "!=")
 
 
-def _negated(truth: Truth | None, negated: bool) -> Truth | None:
+def _negate(truth: Truth | None, negated: bool) -> Truth | None:
     return Negation(truth) if truth is not None and negated else truth
 
 
@@ -185,7 +185,7 @@ def _constant(node: Expression) -> CesqlValue | None:
     if names_in(node):
         return None
     try:
-        value = compiled(node)({})
+        value = compile_node(node)({})
     except EvaluationError:
         return None
     return value if not isinstance(value, str) or has_literal(value) else None

@@ -351,7 +351,7 @@ def format_node(node: Expression) -> str:
         case Attribute(name):
             return _name(name)
         case Presence(name):
-            return f"EXISTS {_quoted(name) if name not in REQUIRED and name.lower() in REQUIRED else _name(name)}"
+            return f"EXISTS {_quote(name) if name not in REQUIRED and name.lower() in REQUIRED else _name(name)}"
         case Unary(op, operand):
             return _unary(op, operand)
         case Chain(first, steps):
@@ -398,10 +398,10 @@ def _list(nodes: tuple[Expression, ...]) -> str:
 
 def _name(name: str) -> str:
     plain = PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS and not name[0].isdigit()
-    return name if plain else _quoted(name)
+    return name if plain else _quote(name)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
@@ -419,13 +419,13 @@ def _string(value: str) -> str:
 def _literal(value: str) -> str | None:
     """A literal in the quotes that can say the value: a backslash before a quote needs the other quote."""
     for quote in "'\"":
-        literal = quote + _escaped(value, quote) + quote
+        literal = quote + _escape(value, quote) + quote
         if LITERAL.fullmatch(literal) and read_string(literal) == value:
             return literal
     return None
 
 
-def _escaped(value: str, quote: str) -> str:
+def _escape(value: str, quote: str) -> str:
     """Escape the quotes that do not already stand behind a backslash."""
     chars = []
     pairs = iter(value)

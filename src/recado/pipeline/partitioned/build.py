@@ -344,7 +344,7 @@ class Builder(msgspec.Struct, frozen=True):
             expiring=len(details) - details["expires_at"].null_count,
             constrained=len(details) - details["constraints"].null_count,
             bytes=_write(partition_path(Path(self.draft), partition), index, details),
-            told=[expression.format(filter) for filter in tell(keys, self.most_keys)],
+            told=[expression.format_expression(filter) for filter in tell(keys, self.most_keys)],
             names=sorted(index.dictionary.names),
         )
 

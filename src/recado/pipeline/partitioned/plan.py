@@ -22,7 +22,7 @@ import heapq
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain, combinations
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ from recado.model.filter import (
     Or,
     Regex,
     Similar,
+    Sql,
     Text,
 )
 from recado.model.subscription import Subscription
@@ -114,17 +115,12 @@ def _accesses(filter: Filter) -> list[Access]:
     ranges: list[Compare | Between] = []
     event_type = ""
     for part in _conjuncts(filter):
-        if isinstance(part, Compare):
-            if part.op != "==":
-                ranges.append(part)
-                continue
-            found.append((_point(part.name, part.value),))
-            if part.name == "type" and isinstance(part.value, str):
-                event_type = part.value
-        elif isinstance(part, Between):
+        if isinstance(part, Between) or (isinstance(part, Compare) and part.op != "=="):
             ranges.append(part)
-        else:
-            found += _of_part(part)
+            continue
+        if isinstance(part, Compare) and part.name == "type" and isinstance(part.value, str):
+            event_type = part.value
+        found += _of_part(part)
     found += _of_ranges(ranges)
     if () in found:
         return [()]
@@ -174,19 +170,11 @@ def _conjuncts(filter: Filter) -> Iterator[Filter]:
 
 
 def _of_part(part: Filter) -> list[Access]:
-    """What a conjunct offers that is neither a comparison nor a range."""
-    match part:
-        case Constant(value):
-            return [] if value else [()]
-        case Or(parts):
-            return _of_disjunction(parts)
-        case In(name, values):
-            return _of_set(name, values)
-        case Text(name, "prefix" | "like", pattern, False):
-            return [(_prefix(name, pattern if part.op == "prefix" else _literal_beginning(pattern)),)]
-        case Text(name) | Regex(name) | Exists(name) | Similar(name):
-            return [(_present(name),)]
-    return []
+    """What a conjunct offers that is no range."""
+    offer = ACCESSES.get(type(part))
+    if offer is None:
+        raise TypeError(f"{type(part).__name__} is not known to recado.pipeline.partitioned.plan.ACCESSES")
+    return offer(part)
 
 
 def _of_disjunction(parts: Iterable[Filter]) -> list[Access]:
@@ -198,11 +186,41 @@ def _of_disjunction(parts: Iterable[Filter]) -> list[Access]:
     return [] if ALWAYS in keys or len(keys) > MOST_KEYS else [tuple(keys)]
 
 
-def _of_set(name: str, values: Iterable[Value]) -> list[Access]:
-    points = tuple(dict.fromkeys(_point(name, value) for value in values))
-    if len(points) > MOST_KEYS:
-        return [(_present(name),)]
-    return [points]
+def _of_set(node: In) -> list[Access]:
+    points = tuple(dict.fromkeys(_point(node.name, value) for value in node.values))
+    return _of_presence(node) if len(points) > MOST_KEYS else [points]
+
+
+def _of_text(node: Text) -> list[Access]:
+    if node.fold or node.op not in ("prefix", "like"):
+        return _of_presence(node)
+    return [(_prefix(node.name, node.pattern if node.op == "prefix" else _literal_beginning(node.pattern)),)]
+
+
+def _of_presence(node: Any) -> list[Access]:
+    """All that is sure of a predicate that cannot be looked up: its attribute is there."""
+    return [(_present(node.name),)]
+
+
+def _of_nothing(node: Filter) -> list[Access]:
+    """A node that may hold for any event."""
+    return []
+
+
+ACCESSES: dict[type[Any], Callable[[Any], list[Access]]] = {
+    Constant: lambda node: [] if node.value else [()],
+    Compare: lambda node: [(_point(node.name, node.value),)] if node.op == "==" else _of_ranges([node]),
+    Between: lambda node: _of_ranges([node]),
+    In: _of_set,
+    Text: _of_text,
+    Regex: _of_presence,
+    Exists: _of_presence,
+    Similar: _of_presence,
+    Sql: _of_nothing,
+    Not: _of_nothing,
+    Or: lambda node: _of_disjunction(node.parts),
+}
+"""By what each kind of node can be looked up; conjunctions are taken apart before."""
 
 
 def _of_ranges(parts: Iterable[Compare | Between]) -> list[Access]:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from recado.errors import RecadoError
-from recado.filters.expression import format
+from recado.filters.expression import format_expression
 from recado.filters.normal import filter_key
 from recado.model.subscription import Subscription
 from recado.model.values import format_time
@@ -58,7 +58,7 @@ def _row(found: Subscription | RecadoError) -> dict[str, str]:
         "owner": found.owner,
         "type": event_type(whole, found.type),
         "key": filter_key(whole),
-        "filter": format(whole),
+        "filter": format_expression(whole),
     }
 
 

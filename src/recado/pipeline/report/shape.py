@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from recado.filters.covering import covers
 from recado.filters.expression import parse
 from recado.filters.sets import ORDERED, ValueSet, next_cut, within
-from recado.filters.terms import Term, TooManyTermsError, covered, primes, terms_of
+from recado.filters.terms import Term, TooManyTermsError, is_covered, primes, terms_of
 from recado.model.filter import Filter, Sql
 from recado.model.limits import LIMITS
 
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(key: str, text: str) -> Shape:
-    """The shape of a filter that was written by ``expression.format``."""
+    """The shape of a filter that was written by ``expression.format_expression``."""
     filter = read_filter(text)
     terms = _terms(filter)
     box = terms[0] if terms is not None and len(terms) == 1 and is_plain(terms[0]) else None
@@ -56,7 +56,7 @@ def shape_of(key: str, text: str) -> Shape:
 
 
 def read_filter(text: str) -> Filter:
-    """A filter that was accepted before, and written by ``expression.format``."""
+    """A filter that was accepted before, and written by ``expression.format_expression``."""
     return parse(text, _GENEROUS)
 
 
@@ -72,7 +72,7 @@ def covers_shape(shape: Shape, other: Shape) -> bool:
         return all(name in held and within(held[name], values) for name, values in shape.box.items())
     if shape.terms is None or other.terms is None:
         return covers(shape.filter, other.filter)
-    return all(covered(case, shape.terms) for case in other.terms)
+    return all(is_covered(case, shape.terms) for case in other.terms)
 
 
 def hides(shape: Shape, other: Shape) -> bool:

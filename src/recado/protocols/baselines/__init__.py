@@ -3,7 +3,7 @@
 They answer the requests of ``recado.protocols.pubsub`` on the machine contract, as the trees do.
 """
 
-from recado.protocols.baselines.catalogue import BASELINES, make_baseline
+from recado.protocols.baselines.catalogue import BASELINES, PROTOCOLS, make_baseline
 from recado.protocols.baselines.node import MESSAGES, BaselineError
 
-__all__ = ["BASELINES", "MESSAGES", "BaselineError", "make_baseline"]
+__all__ = ["BASELINES", "MESSAGES", "PROTOCOLS", "BaselineError", "make_baseline"]

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from recado.filters import covering, evaluate
 from recado.filters import covering as merging
 from recado.filters.normal import filter_key
-from recado.filters.terms import Term, TooManyTermsError, covered, terms_of
+from recado.filters.terms import Term, TooManyTermsError, is_covered, terms_of
 from recado.model.event import Event
 from recado.model.filter import And, Compare
 from recado.protocols.wire import read_filter, write_filter
@@ -49,7 +49,7 @@ def covers(text: str, other: str) -> bool:
     union, cases = _terms(text), _terms(other)
     if union is None or cases is None:
         return covering.covers(read_filter(text), read_filter(other))
-    return all(covered(case, union) for case in cases)
+    return all(is_covered(case, union) for case in cases)
 
 
 @lru_cache(PAIRS)

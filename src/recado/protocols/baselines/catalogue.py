@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Annotated, Any, Literal, get_type_hints
 
+import msgspec
+from msgspec import Meta
+
+from recado.errors import RecadoError
 from recado.protocols.baselines.machines import (
     ContentNode,
     FloodingNode,
@@ -21,16 +25,17 @@ from recado.protocols.baselines.machines import (
     by_subscription,
     by_type,
 )
-from recado.protocols.baselines.node import BaselineError
+from recado.protocols.baselines.node import MESSAGES, BaselineError
 from recado.protocols.baselines.plan import Groups, Rendezvous, Tree, lowest
 from recado.protocols.baselines.routing import Covering, Exact, Merging, Strategy
 from recado.protocols.machine import Machine, NodeId
+from recado.protocols.pubsub import MakeMachine, OverlayProtocol, ProtocolError
 from recado.protocols.topology import Topology
 
-Make = Callable[[NodeId], Machine]
+Inside = Literal["flooding", "simple", "identity", "covering"]
 
 
-def make_baseline(name: str, topology: Topology, **options: Any) -> Make:
+def make_baseline(name: str, topology: Topology, **options: Any) -> MakeMachine:
     """The machines of a baseline: ``make_baseline("covering", topology)("A")`` is that of node A.
 
     The options are those of the function that ``BASELINES`` has under the name.
@@ -45,13 +50,15 @@ def make_baseline(name: str, topology: Topology, **options: Any) -> Make:
     return baseline(topology, **options)
 
 
-def flooding(topology: Topology, spanning: bool = False, flood_all: bool = False, root: NodeId | None = None) -> Make:
+def flooding(
+    topology: Topology, spanning: bool = False, flood_all: bool = False, root: NodeId | None = None
+) -> MakeMachine:
     """Over all links with suppression of copies, or over a spanning tree; ``flood_all`` floods subscriptions too."""
     overlay = _tree(topology, root) if spanning else topology
     return lambda node: FloodingNode(node, overlay.neighbours(node), flood_all)
 
 
-def routing(strategy: Strategy, naming: Naming, topology: Topology, root: NodeId | None = None) -> Make:
+def routing(strategy: Strategy, naming: Naming, topology: Topology, root: NodeId | None = None) -> MakeMachine:
     """Sections 3.2 to 3.5: all neighbours on the spanning tree are told, by one strategy."""
     tree = _tree(topology, root)
 
@@ -62,14 +69,16 @@ def routing(strategy: Strategy, naming: Naming, topology: Topology, root: NodeId
     return make
 
 
-def imperfect_merging(topology: Topology, limit: int = 4, root: NodeId | None = None) -> Make:
+def imperfect_merging(
+    topology: Topology, limit: Annotated[int, Meta(ge=1)] = 4, root: NodeId | None = None
+) -> MakeMachine:
     """A neighbour is told at most ``limit`` filters."""
     if limit < 1:
         raise BaselineError(f"a neighbour has to be told at least 1 filter, not {limit}")
     return routing(Merging(limit), by_meaning, topology, root)
 
 
-def hierarchical(topology: Topology, inside: str = "covering", root: NodeId | None = None) -> Make:
+def hierarchical(topology: Topology, inside: Inside = "covering", root: NodeId | None = None) -> MakeMachine:
     """Section 3.6: only the parent is told, and the parent gets every event; ``inside`` is what it is told by."""
     tree = _tree(topology, root)
     if inside == "flooding":
@@ -80,24 +89,24 @@ def hierarchical(topology: Topology, inside: str = "covering", root: NodeId | No
     return partial(_below, tree, strategy, naming)
 
 
-def multicast(topology: Topology, root: NodeId | None = None) -> Make:
+def multicast(topology: Topology, root: NodeId | None = None) -> MakeMachine:
     """A group for each type. The querier, which hears of every membership, is the node with the lowest identifier."""
     return partial(_below, _tree(topology, lowest(topology) if root is None else root), Exact(), by_type)
 
 
-def hermes(topology: Topology, attributes: bool = True, rendezvous: Mapping[str, NodeId] | None = None) -> Make:
+def hermes(topology: Topology, attributes: bool = True, rendezvous: Mapping[str, NodeId] | None = None) -> MakeMachine:
     """``rendezvous`` names the rendezvous nodes of types; others are found by hashing."""
     plan = Rendezvous(topology, rendezvous or {})
     return lambda node: HermesNode(node, plan, attributes)
 
 
-def grouped(
+def groups(
     topology: Topology,
-    summaries: int | None = None,
-    group_size: int = 16,
+    summaries: Annotated[int, Meta(ge=1)] | None = None,
+    group_size: Annotated[int, Meta(ge=1)] = 16,
     interests: Mapping[NodeId, str] | None = None,
     root: NodeId | None = None,
-) -> Make:
+) -> MakeMachine:
     """Yoo: inside a group all know all subscriptions. Between groups every event passes, or there are summaries.
 
     A summary tells a neighbouring group in at most so many filters what is wanted on this side.
@@ -118,7 +127,7 @@ def grouped(
     return make
 
 
-def virtual_groups(topology: Topology, root: NodeId | None = None) -> Make:
+def virtual_groups(topology: Topology, root: NodeId | None = None) -> MakeMachine:
     tree = _tree(topology, root)
     return lambda node: VirtualGroupNode(node, tree.parent(node))
 
@@ -138,7 +147,7 @@ INSIDE: Mapping[str, tuple[Strategy, Naming]] = {
     "covering": (Covering(), by_meaning),
 }
 
-BASELINES: Mapping[str, Callable[..., Make]] = {
+BASELINES: Mapping[str, Callable[..., MakeMachine]] = {
     "flooding": flooding,
     "flooding-tree": partial(flooding, spanning=True),
     "simple": partial(routing, Exact(), by_subscription),
@@ -155,9 +164,38 @@ BASELINES: Mapping[str, Callable[..., Make]] = {
     "jedi-centralised": partial(hierarchical, inside="flooding"),
     "hermes": hermes,
     "hermes-type": partial(hermes, attributes=False),
-    "groups": grouped,
-    "groups-summaries": partial(grouped, summaries=4),
+    "groups": groups,
+    "groups-summaries": partial(groups, summaries=4),
     "virtual-groups": virtual_groups,
     "multicast": multicast,
 }
 """The function behind every name; the names of one function differ in its options."""
+
+
+# --- The descriptions for ``recado.protocols.registry`` --------------------------------------------------------------
+#
+# The settings of a baseline are the options of its function. All assume a static overlay that is known from the start,
+# so none can run live.
+
+
+def _describe(name: str, baseline: Callable[..., MakeMachine]) -> OverlayProtocol:
+    def make(settings: Any, topology: Topology | None) -> MakeMachine:
+        assert topology is not None, "a baseline does not run live"
+        try:
+            return baseline(topology, **msgspec.structs.asdict(settings))
+        except RecadoError as error:
+            raise ProtocolError(f"the settings of protocol {name!r}: {error}") from None
+
+    return OverlayProtocol(
+        name=name, make=make, settings=_settings(name, baseline), messages=MESSAGES, live=False, reliable=False
+    )
+
+
+def _settings(name: str, baseline: Callable[..., MakeMachine]) -> type[msgspec.Struct]:
+    hints = get_type_hints(baseline.func if isinstance(baseline, partial) else baseline, include_extras=True)
+    options = [option for option in signature(baseline).parameters.values() if option.name != "topology"]
+    fields = [(option.name, hints[option.name], option.default) for option in options]
+    return msgspec.defstruct(f"{name} settings", fields, frozen=True)
+
+
+PROTOCOLS = tuple(_describe(name, baseline) for name, baseline in BASELINES.items())

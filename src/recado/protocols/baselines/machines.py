@@ -32,7 +32,7 @@ from recado.protocols.baselines.node import (
     Raised,
     Routed,
     Unadvertised,
-    one_type,
+    require_type,
 )
 from recado.protocols.baselines.plan import Rendezvous
 from recado.protocols.baselines.routing import Covering, Exact, Router, Strategy
@@ -55,7 +55,7 @@ def by_meaning(subscription: Subscription, text: str) -> Named:
 
 def by_type(subscription: Subscription, text: str) -> Named:
     """Subscriptions of one type share a row, and their filters are left out of it."""
-    type = one_type(subscription, "there is a group")
+    type = require_type(subscription, "there is a group")
     return type, write_filter(type_filter(type))
 
 
@@ -72,16 +72,16 @@ class ContentNode(Node):
         self.neighbours, self.naming, self.always = neighbours, naming, always
         self.router = Router(told)
 
-    def subscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_subscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         return self.router.subscribe(self.naming(subscription, text))
 
-    def unsubscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_unsubscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         return self.router.unsubscribe(self.naming(subscription, text)[0])
 
-    def published(self, event: Event) -> Sequence[Effect]:
+    def on_publish(self, event: Event) -> Sequence[Effect]:
         return self._route(Routed(event), None)
 
-    def received(self, sender: NodeId, message: Any) -> Sequence[Effect]:
+    def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
         if isinstance(message, Interests):
             return self.router.change(sender, message)
         return self._route(message, sender)
@@ -124,16 +124,16 @@ class FloodingNode(Node):
         self.seen: dict[tuple[NodeId, int], None] = {}
         self.number = 0
 
-    def subscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_subscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         return self._announce(subscription.id, text)
 
-    def unsubscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_unsubscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         return self._announce(subscription.id, "")
 
-    def published(self, event: Event) -> Sequence[Effect]:
+    def on_publish(self, event: Event) -> Sequence[Effect]:
         return self.deliver(event) + self._spread(Flooded(event, self.me, self._next()), None)
 
-    def received(self, sender: NodeId, message: Any) -> Sequence[Effect]:
+    def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
         if not self._first((message.origin, message.number)):
             return ()
         effects = self._spread(message, sender)
@@ -193,18 +193,18 @@ class VirtualGroupNode(Node):
         self.matched = 0
         """How many events this node had to match against the rows of its branches."""
 
-    def subscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_subscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         self.groups.clear()
         return self.router.subscribe((name_of(text), text))
 
-    def unsubscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_unsubscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         self.groups.clear()
         return self.router.unsubscribe(name_of(text))
 
-    def published(self, event: Event) -> Sequence[Effect]:
+    def on_publish(self, event: Event) -> Sequence[Effect]:
         return self._raise(Raised(event))
 
-    def received(self, sender: NodeId, message: Any) -> Sequence[Effect]:
+    def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
         if isinstance(message, Interests):
             self.groups.clear()
             return self.router.change(sender, message)
@@ -272,11 +272,11 @@ class HermesNode(Node):
 
     # -- subscriptions
 
-    def subscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
-        type = one_type(subscription, "Hermes has a rendezvous node")
+    def on_subscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+        type = require_type(subscription, "Hermes has a rendezvous node")
         return self._router(type).subscribe(self._name(subscription, text))
 
-    def unsubscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_unsubscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         type = subscription.type
         effects = self._router(type).unsubscribe(self._name(subscription, text)[0])
         self._tidy(type)
@@ -300,11 +300,11 @@ class HermesNode(Node):
 
     # -- advertisements
 
-    def advertised(self, type: str) -> Sequence[Effect]:
-        return self._advertise(type, self.me)
+    def on_become_publisher(self, event_type: str) -> Sequence[Effect]:
+        return self._advertise(event_type, self.me)
 
-    def unadvertised(self, type: str) -> Sequence[Effect]:
-        return self._unadvertise(type, self.me)
+    def on_become_broker(self, event_type: str) -> Sequence[Effect]:
+        return self._unadvertise(event_type, self.me)
 
     def _advertise(self, type: str, source: NodeId) -> list[Effect]:
         publishers = self.publishers.setdefault(type, {})
@@ -331,10 +331,10 @@ class HermesNode(Node):
 
     # -- publications
 
-    def published(self, event: Event) -> Sequence[Effect]:
+    def on_publish(self, event: Event) -> Sequence[Effect]:
         return self._route(Routed(event), None)
 
-    def received(self, sender: NodeId, message: Any) -> Sequence[Effect]:
+    def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
         match message:
             case Interests(tree=type):
                 effects = self._router(type).change(sender, message)

@@ -145,7 +145,7 @@ class Rows:
         return False
 
 
-class Told:
+class SentRows:
     """What one neighbour was told, and what is to be told next."""
 
     __slots__ = ("_dropped", "_new", "sent")
@@ -197,26 +197,26 @@ class Node(ABC):
     # -- what a baseline does
 
     @abstractmethod
-    def subscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_subscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         """A new subscription of this node; its filter, type included, is given as text."""
 
     @abstractmethod
-    def unsubscribed(self, subscription: Subscription, text: str) -> Sequence[Effect]:
+    def on_unsubscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         """It was cancelled."""
 
     @abstractmethod
-    def published(self, event: Event) -> Sequence[Effect]:
+    def on_publish(self, event: Event) -> Sequence[Effect]:
         """The application publishes an event, of a type that this node publishes."""
 
     @abstractmethod
-    def received(self, sender: NodeId, message: Any) -> Sequence[Effect]:
+    def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
         """A message came from a neighbour."""
 
-    def advertised(self, type: str) -> Sequence[Effect]:
+    def on_become_publisher(self, event_type: str) -> Sequence[Effect]:
         """The node will publish the type; most baselines need not know."""
         return ()
 
-    def unadvertised(self, type: str) -> Sequence[Effect]:
+    def on_become_broker(self, event_type: str) -> Sequence[Effect]:
         return ()
 
     @abstractmethod
@@ -228,9 +228,9 @@ class Node(ABC):
     def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
         match stimulus:
             case Received(sender, message):
-                return self.received(sender, message)
+                return self.on_message(sender, message)
             case Asked(request):
-                return self._asked(request)
+                return self._on_request(request)
         return ()
 
     def inspect(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class Node(ABC):
         ids = self.own.matching(event)
         return [Deliver(Notified(event, tuple(ids)))] if ids else []
 
-    def _asked(self, request: Any) -> Sequence[Effect]:
+    def _on_request(self, request: Any) -> Sequence[Effect]:
         match request:
             case Subscribe(subscription):
                 return self._subscribe(subscription)
@@ -262,7 +262,7 @@ class Node(ABC):
                         f"node {self.me!r} does not publish events of type {event.type!r}; "
                         "ask it to become a publisher of that type first"
                     )
-                return self.published(event)
+                return self.on_publish(event)
             case BecomePublisher(type):
                 return self._become_publisher(type)
             case BecomeBroker(type):
@@ -273,7 +273,7 @@ class Node(ABC):
         if subscription.id in self.own:
             raise BaselineError(f"node {self.me!r} already has a subscription {subscription.id!r}; take another id")
         text = write_filter(subscription.whole_filter())
-        effects = self.subscribed(subscription, text)
+        effects = self.on_subscribe(subscription, text)
         self.own.put(subscription.id, text)
         self.subscriptions[subscription.id] = subscription
         return effects
@@ -281,23 +281,23 @@ class Node(ABC):
     def _unsubscribe(self, id: str) -> Sequence[Effect]:
         if id not in self.own:
             raise BaselineError(f"node {self.me!r} has no subscription {id!r} to cancel")
-        return self.unsubscribed(self.subscriptions.pop(id), self.own.take(id))
+        return self.on_unsubscribe(self.subscriptions.pop(id), self.own.take(id))
 
     def _become_publisher(self, type: str) -> Sequence[Effect]:
         if type in self.publishes:
             return ()
         self.publishes[type] = None
-        return self.advertised(type)
+        return self.on_become_publisher(type)
 
     def _become_broker(self, type: str) -> Sequence[Effect]:
         if type not in self.publishes:
             raise BaselineError(f"node {self.me!r} does not publish {type!r}, so it cannot stop")
         del self.publishes[type]
-        return self.unadvertised(type)
+        return self.on_become_broker(type)
 
 
-def one_type(subscription: Subscription, system: str) -> str:
-    """The subscription's event type, for systems that have a tree or group for each."""
+def require_type(subscription: Subscription, system: str) -> str:
+    """The subscription's event type, for systems that have a tree or group for each; a BaselineError without one."""
     if not subscription.type or "*" in subscription.type or "?" in subscription.type:
         raise BaselineError(
             f"subscription {subscription.id!r} must name one event type, not {subscription.type!r}: "

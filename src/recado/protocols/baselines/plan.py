@@ -48,14 +48,14 @@ class Rendezvous:
         self._topology, self._given = topology, given
         self._trees: dict[NodeId, Tree] = {}
 
-    def node(self, type: str) -> NodeId:
-        if type in self._given:
-            return self._given[type]
-        digest = blake2b(type.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    def node(self, event_type: str) -> NodeId:
+        if event_type in self._given:
+            return self._given[event_type]
+        digest = blake2b(event_type.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return self._topology.nodes[int.from_bytes(digest, "big") % len(self._topology.nodes)]
 
-    def tree(self, type: str) -> Tree:
-        root = self.node(type)
+    def tree(self, event_type: str) -> Tree:
+        root = self.node(event_type)
         if root not in self._trees:
             self._trees[root] = Tree(self._topology, root)
         return self._trees[root]

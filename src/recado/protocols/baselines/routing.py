@@ -14,7 +14,7 @@ from typing import Protocol
 
 from recado.model.event import Event
 from recado.protocols.baselines.algebra import covers, join, likeness, merge, name_of, type_of
-from recado.protocols.baselines.node import Interests, Named, Rows, Told
+from recado.protocols.baselines.node import Interests, Named, Rows, SentRows
 from recado.protocols.machine import Effect, NodeId, Send
 
 # --- How little a node may tell a neighbour and still get every event that it has use for ----------------------------
@@ -41,13 +41,13 @@ class Elsewhere(Protocol):
 
 
 class Strategy(Protocol):
-    def advance(self, told: Told, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
+    def advance(self, told: SentRows, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
         """Bring what was told in line with what is there; only the names in ``changed`` may have come or gone."""
         ...
 
 
 class Exact:
-    def advance(self, told: Told, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
+    def advance(self, told: SentRows, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
         for name in changed:
             if elsewhere.has(name):
                 if name not in told.sent:
@@ -61,7 +61,7 @@ class Covering:
     may know that A covers B and B covers C, but not that A covers C.
     """
 
-    def advance(self, told: Told, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
+    def advance(self, told: SentRows, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
         gone = [name for name in changed if name in told.sent and not elsewhere.has(name)]
         types = [type_of(told.take(name)) for name in gone]
         if gone:
@@ -73,7 +73,7 @@ class Covering:
                 _offer(told, name, elsewhere.text(name))
 
 
-def _offer(told: Told, name: str, text: str) -> None:
+def _offer(told: SentRows, name: str, text: str) -> None:
     """Tell the filter, unless one that covers it was told; take back those that it covers."""
     type = type_of(text)
     if any(covers(cover, text) for _, cover in told.sent.of(type, "")):
@@ -90,8 +90,8 @@ class Merging:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
 
-    def advance(self, told: Told, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
-        want = merged(tuple(sorted(text for _, text in elsewhere.items())), self.limit)
+    def advance(self, told: SentRows, elsewhere: Elsewhere, changed: Iterable[str]) -> None:
+        want = merge_filters(tuple(sorted(text for _, text in elsewhere.items())), self.limit)
         for name in [name for name in told.sent.texts if name not in want]:
             told.take(name)
         for name, text in want.items():
@@ -100,7 +100,7 @@ class Merging:
 
 
 @lru_cache(1 << 12)
-def merged(texts: tuple[str, ...], limit: int | None = None) -> dict[str, str]:
+def merge_filters(texts: tuple[str, ...], limit: int | None = None) -> dict[str, str]:
     """The filters by name, merged as far as it goes; the texts are sorted, so that equal sets merge equally."""
     mergers: list[str] = []
     for text in texts:
@@ -139,8 +139,8 @@ class Router:
         self.rows: dict[NodeId, Rows] = {}
         self.all = Rows()
         self.count: dict[str, int] = {}
-        self._links: dict[NodeId, tuple[Strategy, Told]] = {
-            neighbour: (strategy, Told()) for neighbour, strategy in strategies.items()
+        self._links: dict[NodeId, tuple[Strategy, SentRows]] = {
+            neighbour: (strategy, SentRows()) for neighbour, strategy in strategies.items()
         }
 
     def subscribe(self, row: Named) -> list[Effect]:
@@ -172,7 +172,7 @@ class Router:
 
     def open(self, neighbour: NodeId, strategy: Strategy) -> list[Effect]:
         """From now on the neighbour is told what is wanted."""
-        self._links[neighbour] = (strategy, Told())
+        self._links[neighbour] = (strategy, SentRows())
         return self._tell_one(neighbour, list(self.count))
 
     def close(self, neighbour: NodeId) -> list[Effect]:
@@ -208,7 +208,7 @@ class Router:
         strategy.advance(told, _Elsewhere(self, self.rows.get(neighbour, _NOTHING)), changed)
         return self._send(neighbour, told)
 
-    def _send(self, neighbour: NodeId, told: Told) -> list[Effect]:
+    def _send(self, neighbour: NodeId, told: SentRows) -> list[Effect]:
         message = told.message(self.tree)
         return [] if message is None else [Send(neighbour, message, "what is wanted on this side has changed")]
 

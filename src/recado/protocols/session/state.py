@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from recado.model.memory import RecentKeys
 from recado.model.values import parse_time
 from recado.protocols.machine import CancelTimer, Effect, NodeId, Persist, Report, Send, SetTimer, TimerKey
 from recado.protocols.session import messages as m
@@ -48,24 +49,6 @@ HELD_BYTES = 64 * 2**20
 """Events in hand, before the window grows no more."""
 
 
-class Remembered:
-    """At least the last half of ``most`` numbers, in two generations: no cost per number for forgetting."""
-
-    def __init__(self, most: int) -> None:
-        self._half = max(1, most // 2)
-        self._young: set[int] = set()
-        self._old: set[int] = set()
-
-    def add(self, number: int) -> bool:
-        """Was it new?"""
-        if number in self._young or number in self._old:
-            return False
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
-        self._young.add(number)
-        return True
-
-
 class Inbox:
     """``open`` are the notifications of this connection that are not confirmed, sorted; ``held`` those handed over
     that the application is not done with. ``log`` is the service's log that all these numbers are of.
@@ -81,8 +64,8 @@ class Inbox:
         self.unconfirmed = 0
         self.notices: list[int] = []
         self._remembered = remembered
-        self._nids = Remembered(remembered)
-        self._notices = Remembered(remembered)
+        self._nids: RecentKeys[int] = RecentKeys(remembered)
+        self._notices: RecentKeys[int] = RecentKeys(remembered)
         self._kept: deque[int] = deque(maxlen=kept)
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -104,7 +87,7 @@ class Inbox:
         """The numbers are of another log: forget them. What the application has in hand is its own."""
         self.seen = None
         self.held.clear()
-        self._nids, self._notices = Remembered(self._remembered), Remembered(self._remembered)
+        self._nids, self._notices = RecentKeys(self._remembered), RecentKeys(self._remembered)
         self._kept.clear()
 
     def came(self, notify: Notify) -> bool:

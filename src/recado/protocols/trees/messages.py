@@ -9,9 +9,15 @@ speaks of an older epoch is out of date. The sender of a message is the neighbou
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import msgspec
 
-from recado.protocols.wire import WireEvent
+from recado.filters.cost import check_filter
+from recado.model.limits import LIMITS
+from recado.model.subscription import check_id
+from recado.protocols.wire import WireError, WireEvent, read_filter
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag=True, array_like=True):
@@ -163,3 +169,31 @@ class Merge(Message, frozen=True, tag="MERGE"):
 
 MESSAGES = Q | QYes | QNo | Join | C | N | MP | MPYes | MPNo | Graft | MB | Repair | Redo | Hello | Cut | Merge
 """The union that ``recado.protocols.wire.decoder`` takes."""
+
+
+# --- What comes from another node is checked where it enters this one ------------------------------------------------
+#
+# The form is checked by the decoder and events by the model's limits; ids, types and filters are checked here. A node
+# may then rely on what it is given; otherwise one peer's broken filter would be met by every later event.
+
+
+def check_message(message: Any) -> None:
+    """Raise a RecadoError for a message of the right form that carries a subscription nobody could have made."""
+    match message:
+        case Q(interest) | Graft(_, interest) | Join(interest):
+            _check_interest(interest)
+        case MPYes(_, found):
+            for interest in found:
+                _check_interest(interest)
+
+
+def _check_interest(interest: Interest) -> None:
+    check_id(interest.id)
+    if len(interest.type) > LIMITS.pattern_chars:
+        raise WireError(f"a type has {len(interest.type):,} characters; the limit is {LIMITS.pattern_chars:,}")
+    _check_filter(interest.filter)
+
+
+@lru_cache(maxsize=4_096)
+def _check_filter(text: str) -> None:
+    check_filter(read_filter(text))

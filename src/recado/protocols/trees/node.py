@@ -25,11 +25,16 @@ from recado.protocols.machine import (
     Stimulus,
     TimerFired,
 )
-from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
-from recado.protocols.trees import broker, cancel, messages, notify, publisher, repair, sharing, subscribe
-from recado.protocols.trees import notify as causal
-from recado.protocols.trees import repair as components
-from recado.protocols.trees.state import Out, Own, State, TreeError, TreeSettings
+from recado.protocols.pubsub import (
+    BecomeBroker,
+    BecomePublisher,
+    OverlayProtocol,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
+from recado.protocols.trees import messages, notify, publisher, repair, subscribe
+from recado.protocols.trees.state import LocalSubscription, Out, State, TreeError, TreeSettings
 from recado.protocols.trees.table import Row
 from recado.protocols.wire import write_filter
 
@@ -39,19 +44,19 @@ HANDLERS: dict[type, Handler] = {
     messages.Q: subscribe.on_question,
     messages.QYes: subscribe.on_yes,
     messages.QNo: subscribe.on_no,
-    messages.Join: sharing.on_join,
-    messages.C: cancel.on_cancel,
+    messages.Join: subscribe.on_join,
+    messages.C: subscribe.on_cancel,
     messages.N: notify.on_notification,
     messages.MP: publisher.on_search,
     messages.MPYes: publisher.on_found,
     messages.MPNo: publisher.on_nothing,
     messages.Graft: publisher.on_graft,
-    messages.MB: broker.on_withdrawal,
+    messages.MB: publisher.on_withdrawal,
     messages.Repair: repair.on_repair,
     messages.Redo: repair.on_redo,
-    messages.Hello: components.on_hello,
-    messages.Cut: components.on_cut,
-    messages.Merge: components.on_merge,
+    messages.Hello: repair.on_hello,
+    messages.Cut: repair.on_cut,
+    messages.Merge: repair.on_merge,
 }
 
 
@@ -81,18 +86,18 @@ class TreeNode:
             return out
         match stimulus:
             case Asked(request):
-                self._asked(request, out)
+                self._on_request(request, out)
             case TimerFired((kind, key)):
                 _timer(state, kind, key, out)
             case LinkUp(peer):
-                components.link_up(state, peer, out)
+                repair.link_up(state, peer, out)
             case LinkDown(peer):
-                components.link_down(state, peer, out)
+                repair.link_down(state, peer, out)
             case Started(neighbours, saved):
                 _start(state, neighbours, saved, out)
         return out
 
-    def _asked(self, request: Any, out: Out) -> None:
+    def _on_request(self, request: Any, out: Out) -> None:
         state = self.state
         match request:
             case Publish(event):
@@ -100,12 +105,12 @@ class TreeNode:
             case Subscribe(subscription):
                 _subscribe(state, subscription, out)
             case Unsubscribe(id):
-                cancel.unsubscribe(state, id, out)
+                subscribe.unsubscribe(state, id, out)
             case BecomePublisher(type):
                 _check_type(type)
                 publisher.become_publisher(state, type, out)
             case BecomeBroker(type):
-                broker.become_broker(state, type, out)
+                publisher.become_broker(state, type, out)
             case _:
                 raise TreeError(f"{request!r} is no request to a tree node; see recado.protocols.pubsub")
 
@@ -120,18 +125,20 @@ def _check_type(type: str) -> None:
 
 def _subscribe(state: State, subscription: Subscription, out: Out) -> None:
     id = check_id(subscription.id)
-    if id in state.own:
+    if id in state.local:
         raise TreeError(f"node {state.me!r} already has a subscription {id!r}; ids are unique in the whole overlay")
-    if len(state.own) >= state.settings.max_subscriptions:
-        raise TreeError(f"node {state.me!r} has {len(state.own):,} subscriptions, which is the limit max_subscriptions")
-    own = Own(id, subscription.type or type_in(subscription.filter), write_filter(subscription.filter))
-    out.append(Persist(f"subscription:{id}", [own.type, own.filter]))
-    sharing.begin(state, own, out)
+    if len(state.local) >= state.settings.max_subscriptions:
+        raise TreeError(
+            f"node {state.me!r} has {len(state.local):,} subscriptions, which is the limit max_subscriptions"
+        )
+    local = LocalSubscription(id, subscription.type or type_in(subscription.filter), write_filter(subscription.filter))
+    out.append(Persist(f"subscription:{id}", [local.type, local.filter]))
+    subscribe.begin(state, local, out)
 
 
-def type_in(filter: Filter) -> str:
+def type_in(parsed: Filter) -> str:
     """The one event type that the filter asks for, as the template syntax always does; empty if it is not told."""
-    for part in filter.parts if isinstance(filter, And) else (filter,):
+    for part in parsed.parts if isinstance(parsed, And) else (parsed,):
         if isinstance(part, Compare) and part.name == "type" and part.op == "==" and isinstance(part.value, str):
             return part.value
     return ""
@@ -139,33 +146,33 @@ def type_in(filter: Filter) -> str:
 
 def _timer(state: State, kind: str, key: Any, out: Out) -> None:
     state.due.pop((kind, key), None)
-    if kind == "rebuild" and key in state.own and state.own[key].carrier is None:
-        subscribe.ask(state, state.own[key], out)
+    if kind == "rebuild" and key in state.local and state.local[key].carrier is None:
+        subscribe.ask(state, state.local[key], out)
     elif kind == "search":
         repair.search_is_due(state, key, out)
     elif kind == "missing":
         repair.search_for_missing(state, key, out)
     elif kind == "causal":
-        causal.give_up(state, key, out)
+        notify.give_up(state, key, out)
 
 
 def _start(state: State, neighbours: Sequence[NodeId], saved: Mapping[str, Any], out: Out) -> None:
     """Start in the founding component; but a node without links, or one that was here before, is alone at first."""
     state.neighbours = dict.fromkeys(neighbours)
-    state.token = components.new_name(state)
+    state.token = repair.new_name(state)
     if not neighbours or saved:
-        state.component, state.alone = components.new_name(state), True
+        state.component, state.alone = repair.new_name(state), True
     if not saved:
         return
     for peer in neighbours:
-        components.link_up(state, peer, out)
+        repair.link_up(state, peer, out)
     state.epoch = saved.get("epoch", 0)
     for key, value in saved.items():
         kind, _, name = key.partition(":")
         if kind == "publishes":
             publisher.become_publisher(state, name, out)
         elif kind == "subscription":
-            sharing.begin(state, Own(name, *value), out)
+            subscribe.begin(state, LocalSubscription(name, *value), out)
 
 
 def _inspect(state: State) -> dict[str, Any]:
@@ -175,15 +182,15 @@ def _inspect(state: State) -> dict[str, Any]:
         "neighbours": list(state.neighbours),
         "publishes": list(state.published),
         "subscriptions": {
-            own.id: {
-                "type": own.type,
-                "filter": own.filter,
-                "epoch": own.epoch,
-                "published": own.published,
-                "carrier": own.carrier,
-                "along": own.along,
+            local.id: {
+                "type": local.type,
+                "filter": local.filter,
+                "epoch": local.epoch,
+                "published": local.published,
+                "carrier": local.carrier,
+                "along": local.along,
             }
-            for own in state.own.values()
+            for local in state.local.values()
         },
         "tables": {type: {id: _inspect_row(row) for id, row in table.items()} for type, table in tables.items()},
         "counters": {
@@ -205,3 +212,14 @@ def _inspect_row(row: Row) -> dict[str, Any]:
     if row.joined:
         known["rides"] = row.rides
     return known
+
+
+PROTOCOL = OverlayProtocol(
+    name="trees",
+    make=lambda settings, topology: lambda node: TreeNode(node, settings),
+    settings=TreeSettings,
+    messages=messages.MESSAGES,
+    check=messages.check_message,
+    common=("mpp", "forwarding"),
+)
+"""The tree protocol, for ``recado.protocols.registry``."""

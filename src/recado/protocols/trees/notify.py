@@ -12,10 +12,9 @@ from collections.abc import Collection
 from recado.model.event import Event
 from recado.protocols.machine import Deliver, NodeId, Send, SetTimer
 from recado.protocols.pubsub import Notified
-from recado.protocols.trees import state as buffer
 from recado.protocols.trees.messages import N, Stamp
-from recado.protocols.trees.state import Held, Out, State, TreeError
-from recado.protocols.trees.table import Nodes, Row, judged, speaks_of
+from recado.protocols.trees.state import HeldNotification, Out, State, TreeError, keep
+from recado.protocols.trees.table import Nodes, Row, speaks_of, verdicts_of
 
 # --- Causal order, which the tree document leaves for the future (section 7.2). Off unless ``causal`` is set --------
 #
@@ -26,16 +25,16 @@ from recado.protocols.trees.table import Nodes, Row, judged, speaks_of
 # ``causal_wait_seconds``.
 
 
-def dependencies(state: State, type: str) -> tuple[Stamp, ...]:
+def dependencies(state: State, event_type: str) -> tuple[Stamp, ...]:
     """The latest event of every publisher and type that this node knows; then its own new one."""
     after = tuple((token, kind, number) for (token, kind), number in state.after.items())
-    _known(state, state.token, type, state.numbers[type])
+    _known(state, state.token, event_type, state.numbers[event_type])
     return after
 
 
 def deliver(state: State, message: N, ids: tuple[str, ...], out: Out) -> None:
     """Hand the event to the application as soon as it is its turn."""
-    held = Held(message, ids)
+    held = HeldNotification(message, ids)
     if _missing(state, message):
         key = state.tick()
         state.waiting[key] = held
@@ -67,17 +66,18 @@ def _release(state: State, out: Out) -> None:
 
 def _missing(state: State, message: N) -> bool:
     return any(
-        number > state.after.get((token, type), 0) and any(speaks_of(own.type, type) for own in state.own.values())
+        number > state.after.get((token, type), 0)
+        and any(speaks_of(local.type, type) for local in state.local.values())
         for token, type, number in message.after
     )
 
 
-def _hand_over(state: State, held: Held, out: Out) -> None:
+def _hand_over(state: State, held: HeldNotification, out: Out) -> None:
     message = held.message
     for token, type, number in message.after:  # what this node publishes next may depend on these too
         _known(state, token, type, number)
     _known(state, message.token, message.event.type, message.number)
-    ids = tuple(id for id in held.ids if id in state.own)
+    ids = tuple(id for id in held.ids if id in state.local)
     if ids:
         state.delivered += 1
         out.append(Deliver(Notified(message.event, ids)))
@@ -103,7 +103,7 @@ def publish(state: State, event: Event, out: Out) -> None:
     number = state.numbers[event.type] = state.numbers.get(event.type, 0) + 1
     message = N(state.token, number, event, (), dependencies(state, event.type) if state.settings.causal else ())
     if state.settings.buffer:
-        buffer.keep(state, message)
+        keep(state, message)
     if state.settings.forwarding == "seen":
         state.seen.add((state.token, event.type, number))
         forward(state, message, None, out, deliver=state.settings.echo)
@@ -131,7 +131,7 @@ def forward(state: State, message: N, sender: NodeId | None, out: Out, *, delive
     for node in targets:
         if node != sender:
             out.append(Send(node, message, "an event climbs the trees that it matches"))
-    if deliver and state.own:
+    if deliver and state.local:
         _deliver(state, message, _own_matching(state, event), out)
 
 
@@ -139,7 +139,7 @@ def _matching(state: State, event: Event) -> Collection[Row]:
     rows = state.tables.of(event.type)
     if state.settings.filtering == "type":
         return rows
-    known = judged(event)
+    known = verdicts_of(event)
     verdicts, judge = known.verdicts, known.judge
     found = []
     for row in rows:
@@ -151,13 +151,13 @@ def _matching(state: State, event: Event) -> Collection[Row]:
 
 def _own_matching(state: State, event: Event) -> tuple[str, ...]:
     """This node's subscriptions that want the event, whatever relays look at."""
-    known = judged(event)
+    known = verdicts_of(event)
     found = []
-    for own in state.own.values():
-        if own.type == event.type or speaks_of(own.type, event.type):
-            verdict = known.verdicts.get(own.filter)
-            if verdict or (verdict is None and known.judge(own.filter)):
-                found.append(own.id)
+    for local in state.local.values():
+        if local.type == event.type or speaks_of(local.type, event.type):
+            verdict = known.verdicts.get(local.filter)
+            if verdict or (verdict is None and known.judge(local.filter)):
+                found.append(local.id)
     return tuple(found)
 
 
@@ -172,7 +172,7 @@ def _forward_addressed(
             for node in row.next:
                 if node != sender:
                     served.setdefault(node, []).append(id)
-        elif id in state.own:
+        elif id in state.local:
             served.setdefault(state.me, []).append(id)
     mine = served.pop(state.me, [])
     for node, theirs in served.items():
@@ -181,7 +181,7 @@ def _forward_addressed(
     if mine and deliver:
         wanted = _own_matching(state, message.event)
         carriers = dict.fromkeys(mine)
-        _deliver(state, message, tuple(id for id in wanted if (state.own[id].carrier or id) in carriers), out)
+        _deliver(state, message, tuple(id for id in wanted if (state.local[id].carrier or id) in carriers), out)
 
 
 def _deliver(state: State, message: N, ids: tuple[str, ...], out: Out) -> None:

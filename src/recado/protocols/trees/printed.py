@@ -35,7 +35,7 @@ def _on_question(state: State, sender: NodeId, message: Q, out: Out) -> None:
     if question is not None:
         _on_no_reply(state, question, sender, out)
         return
-    if interest.id in state.own or interest.id in state.tables.rows:
+    if interest.id in state.local or interest.id in state.tables.rows:
         return  # it is done with this question
     pending = {neighbour for neighbour in state.neighbours if neighbour != sender}
     question = state.questions[interest.id] = Question(interest, sender, pending)

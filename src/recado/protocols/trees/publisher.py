@@ -1,4 +1,6 @@
-"""MPP: a broker becomes a publisher (section 2.5 of the tree document, with its errata ER13 to ER18).
+"""Roles: a broker becomes a publisher, and a publisher a broker.
+
+MPP is the first (section 2.5 of the tree document, with its errata ER13 to ER18). MPB is below it.
 
 The new publisher floods a search for subscriptions of the type; the answers lead back to it, and the rows of the new
 branches are made from them. Three modes: ``stream`` relays every yes at once, as the worked example does;
@@ -12,27 +14,40 @@ or the row is younger than the search. Then the root is asked to build its tree 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from recado.protocols.machine import NodeId, Persist, Send
-from recado.protocols.trees import state as buffer
-from recado.protocols.trees.messages import MP, C, Graft, Interest, MPNo, MPYes, Repair
-from recado.protocols.trees.state import LIVE, Out, Search, State, make_row, rebuild_later, refuse, report_published
+from recado.protocols.trees.messages import MB, MP, C, Graft, Interest, MPNo, MPYes, Repair
+from recado.protocols.trees.state import (
+    LIVE,
+    Out,
+    Search,
+    State,
+    TreeError,
+    make_row,
+    rebuild_later,
+    refuse,
+    replay,
+    report_published,
+    withdraw,
+)
 from recado.protocols.trees.subscribe import attach
 from recado.protocols.trees.table import Row, speaks_of
 
 
-def become_publisher(state: State, type: str, out: Out) -> None:
+def become_publisher(state: State, event_type: str, out: Out) -> None:
     """Also when it is one already: then it looks for subscriptions once more."""
-    state.published[type] = None
-    out.append(Persist(f"publishes:{type}", True))
-    search(state, type, out)
+    state.published[event_type] = None
+    out.append(Persist(f"publishes:{event_type}", True))
+    search(state, event_type, out)
 
 
-def search(state: State, type: str, out: Out) -> None:
-    state.lost.pop(type, None)
-    _join_known_trees(state, type, out)
+def search(state: State, event_type: str, out: Out) -> None:
+    state.lost.pop(event_type, None)
+    _join_known_trees(state, event_type, out)
     op = 1 + state.rng.randrange(1 << 62)
-    found = state.searches[op] = Search(op, type, state.me, set(state.neighbours), state.tick())
-    message = MP(op, type)
+    found = state.searches[op] = Search(op, event_type, state.me, set(state.neighbours), state.tick())
+    message = MP(op, event_type)
     for neighbour in state.neighbours:
         out.append(Send(neighbour, message, "a new publisher looks for subscriptions"))
     if not found.pending:
@@ -41,10 +56,10 @@ def search(state: State, type: str, out: Out) -> None:
 
 def _join_known_trees(state: State, type: str, out: Out) -> None:
     """The trees that this node is on already, and those of its own subscriptions."""
-    for own in state.own.values():
-        if own.carrier is None and own.id not in state.tables.rows and speaks_of(own.type, type):
-            make_row(state, own.interest(), state.me, out, firm=True)
-            report_published(state, own.id, out)
+    for local in state.local.values():
+        if local.carrier is None and local.id not in state.tables.rows and speaks_of(local.type, type):
+            make_row(state, local.interest(), state.me, out, firm=True)
+            report_published(state, local.id, out)
     for row in state.tables.of(type):
         row.origin[state.me] = None
     for question in state.questions.values():
@@ -59,7 +74,7 @@ def on_search(state: State, sender: NodeId, message: MP, out: Out) -> None:
     known = state.searches.get(message.op)
     if known is not None:
         if sender in known.pending:
-            _answered(state, known, sender, out)
+            _take_answer(state, known, sender, out)
         else:  # the link is younger than this node's part in the search
             out.append(Send(sender, MPNo(message.op), "this node has taken part already"))
         return
@@ -70,9 +85,9 @@ def on_search(state: State, sender: NodeId, message: MP, out: Out) -> None:
     pending = set(state.neighbours)
     pending.discard(sender)
     search = state.searches[message.op] = Search(message.op, message.type, sender, pending, state.tick())
-    for own in state.own.values():
-        if own.carrier is None and own.along is None and speaks_of(own.type, message.type):
-            search.found[own.id] = state.me, own.interest()
+    for local in state.local.values():
+        if local.carrier is None and local.along is None and speaks_of(local.type, message.type):
+            search.found[local.id] = state.me, local.interest()
     mode = state.settings.mpp
     if search.found and mode != "graft":
         for _, interest in search.found.values():
@@ -98,13 +113,13 @@ def on_found(state: State, sender: NodeId, message: MPYes, out: Out) -> None:
             _extend(state, interest, sender, search.parent, out)
         if mode == "stream" and search.parent != state.me:
             _say_yes(search, search.parent, message.found, out)
-    _answered(state, search, sender, out)
+    _take_answer(state, search, sender, out)
 
 
 def on_nothing(state: State, sender: NodeId, message: MPNo, out: Out) -> None:
     search = state.searches.get(message.op)
     if search is not None:
-        _answered(state, search, sender, out)
+        _take_answer(state, search, sender, out)
 
 
 def _say_yes(search: Search, parent: NodeId, found: tuple[Interest, ...], out: Out) -> None:
@@ -124,7 +139,7 @@ def _extend(state: State, interest: Interest, toward: NodeId, origin: NodeId, ou
         report_published(state, interest.id, out)
 
 
-def _answered(state: State, search: Search, sender: NodeId, out: Out) -> None:
+def _take_answer(state: State, search: Search, sender: NodeId, out: Out) -> None:
     search.pending.discard(sender)
     if not search.pending and not search.done:
         finish(state, search, out)
@@ -172,7 +187,7 @@ def _graft(state: State, search: Search, out: Out) -> None:
             continue  # this node publishes the type, so the question will find it
         _branch_off(state, Graft(search.op, interest), state.me, branch, out)
         if state.settings.buffer:
-            buffer.replay(state, interest, out)
+            replay(state, interest, out)
 
 
 def _branch_off(state: State, graft: Graft, origin: NodeId, branch: NodeId, out: Out) -> bool:
@@ -187,11 +202,11 @@ def _branch_off(state: State, graft: Graft, origin: NodeId, branch: NodeId, out:
 def on_graft(state: State, sender: NodeId, message: Graft, out: Out) -> None:
     interest = message.interest
     id, epoch = interest.id, interest.epoch
-    own, question, row = state.own.get(id), state.questions.get(id), state.tables.rows.get(id)
-    newest = max(own.epoch if own else 0, question.epoch if question else 0, row.epoch if row else 0)
+    local, question, row = state.local.get(id), state.questions.get(id), state.tables.rows.get(id)
+    newest = max(local.epoch if local else 0, question.epoch if question else 0, row.epoch if row else 0)
     if newest > epoch:
         out.append(Send(sender, C(id, epoch, lost=True), "the subscription has been built anew meanwhile"))
-    elif own is not None:
+    elif local is not None:
         _graft_at_root(state, sender, message, out)
     elif question is not None and question.epoch == epoch:
         if question.parent in state.neighbours:
@@ -205,13 +220,13 @@ def on_graft(state: State, sender: NodeId, message: Graft, out: Out) -> None:
 
 def _graft_at_root(state: State, sender: NodeId, message: Graft, out: Out) -> None:
     id = message.interest.id
-    own = state.own[id]
-    _used(state, message.op, id)
+    local = state.local[id]
+    _forget_branch(state, message.op, id)
     if id in state.questions:
-        rebuild_later(state, id, own.epoch, out)
+        rebuild_later(state, id, local.epoch, out)
         _turn_away(sender, message.interest, out)
         return
-    row = state.tables.rows.get(id) or make_row(state, own.interest(), state.me, out, firm=True)
+    row = state.tables.rows.get(id) or make_row(state, local.interest(), state.me, out, firm=True)
     if row is not None:
         row.origin[sender] = None
         report_published(state, id, out)
@@ -221,7 +236,7 @@ def _graft_at_row(state: State, sender: NodeId, message: Graft, row: Row, out: O
     search, id = state.searches.get(message.op), message.interest.id
     if row.firm or search is None or id not in search.found or row.born < search.born:
         row.origin[sender] = None
-        _used(state, message.op, id)
+        _forget_branch(state, message.op, id)
         return
     branch, _ = search.found[id]
     if branch in state.neighbours:
@@ -242,14 +257,49 @@ def _graft_onward(state: State, sender: NodeId, message: Graft, out: Out) -> Non
         lost = branch != state.me  # otherwise it was a subscription of this node, and was cancelled
         out.append(Send(sender, C(interest.id, interest.epoch, lost), "the branch is not there any more"))
     elif _branch_off(state, message, sender, branch, out):
-        _used(state, message.op, interest.id)
+        _forget_branch(state, message.op, interest.id)
     else:
         out.append(Send(sender, C(interest.id, interest.epoch), "no room for another row"))
 
 
-def _used(state: State, op: int, id: str) -> None:
+def _forget_branch(state: State, op: int, id: str) -> None:
     search = state.searches.get(op)
     if search is not None:
         search.found.pop(id, None)
         if not search.found and search.done:
             del state.searches[op]
+
+
+# --- MPB: a publisher becomes a broker (section 2.6 of the tree document, corrected as ER19 asks) ---------------------
+#
+# MB climbs ``next`` and takes the leaving publisher out of the rows. It goes on only for rows that have lost their last
+# origin; as printed, it also removed rows that still led to other publishers.
+
+
+def become_broker(state: State, event_type: str, out: Out) -> None:
+    if event_type not in state.published:
+        raise TreeError(f"node {state.me!r} does not publish {event_type!r}, so it cannot stop; see `publishes`")
+    del state.published[event_type]
+    state.lost.pop(event_type, None)
+    out.append(Persist(f"publishes:{event_type}", None))
+    rows = [row for row in state.tables.of(event_type) if not state.publishes(row.interest.type)]
+    _lose(state, event_type, rows, state.me, out)
+
+
+def on_withdrawal(state: State, sender: NodeId, message: MB, out: Out) -> None:
+    rows = []
+    for id, epoch in message.gone:
+        row = state.tables.rows.get(id)
+        if row is not None and row.epoch == epoch:
+            rows.append(row)
+    _lose(state, message.type, rows, sender, out)
+
+
+def _lose(state: State, type: str, rows: Iterable[Row], gone: NodeId, out: Out) -> None:
+    empty = []
+    for row in rows:
+        row.origin.pop(gone, None)
+        question = state.questions.get(row.interest.id)
+        if not row.has_source and (question is None or question.epoch != row.epoch):
+            empty.append(row)  # while its question runs, other publishers may still answer; then `finish` withdraws it
+    withdraw(state, type, empty, out)

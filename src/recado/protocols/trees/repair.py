@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from recado.protocols.machine import NodeId, Send
 from recado.protocols.trees import publisher
-from recado.protocols.trees.cancel import take_down
 from recado.protocols.trees.messages import Cut, Hello, Merge, Message, Redo, Repair
 from recado.protocols.trees.state import CUT, LIVE, Out, Question, Search, State, later, rebuild_later, report_row
-from recado.protocols.trees.subscribe import finish
+from recado.protocols.trees.subscribe import finish, take_down
 from recado.protocols.trees.table import Row
 
 
@@ -68,7 +67,7 @@ def _mend_row(state: State, row: Row, peer: NodeId, out: Out) -> None:
 
 def on_repair(state: State, sender: NodeId, message: Repair, out: Out) -> None:
     id, epoch = message.id, message.epoch
-    if id in state.own:
+    if id in state.local:
         rebuild_later(state, id, epoch, out)
         return
     search = state.searches.get(message.op) if message.op else None
@@ -115,28 +114,28 @@ def on_redo(state: State, sender: NodeId, message: Redo, out: Out) -> None:
         _report_search(state, search, out)
 
 
-def search_later(state: State, type: str, out: Out) -> None:
+def search_later(state: State, event_type: str, out: Out) -> None:
     """A whole search is due, after a short wait for what else may happen."""
-    if type in state.published:
-        later(state, "search", type, state.settings.repair_seconds, out)
+    if event_type in state.published:
+        later(state, "search", event_type, state.settings.repair_seconds, out)
 
 
-def search_is_due(state: State, type: str, out: Out) -> None:
-    if type in state.published:
-        publisher.search(state, type, out)
+def search_is_due(state: State, event_type: str, out: Out) -> None:
+    if event_type in state.published:
+        publisher.search(state, event_type, out)
 
 
-def search_for_missing(state: State, type: str, out: Out) -> None:
+def search_for_missing(state: State, event_type: str, out: Out) -> None:
     """This publisher has waited long enough; if all that was lost has come back, there is nothing to do."""
-    missing = state.lost.pop(type, {})
-    if type in state.published and any(id not in state.tables.rows for id in missing):
-        publisher.search(state, type, out)
+    missing = state.lost.pop(event_type, {})
+    if event_type in state.published and any(id not in state.tables.rows for id in missing):
+        publisher.search(state, event_type, out)
 
 
 def rebuild_everything(state: State, out: Out) -> None:
     """Others may be within reach now: look for publishers and for subscriptions again."""
-    for own in state.own.values():
-        rebuild_later(state, own.id, own.epoch, out)
+    for local in state.local.values():
+        rebuild_later(state, local.id, local.epoch, out)
     for type in state.published:
         search_later(state, type, out)
 

@@ -20,9 +20,10 @@ import msgspec
 
 from recado.errors import FilterError, RecadoError
 from recado.filters.evaluate import matches
+from recado.model.memory import RecentKeys
 from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
-from recado.protocols.pubsub import Settled, Unpublished
-from recado.protocols.trees.messages import Interest, N, Repair
+from recado.protocols.pubsub import LimitReached, Settled, Unpublished
+from recado.protocols.trees.messages import MB, Interest, N, Repair, Version
 from recado.protocols.trees.table import Nodes, Row, Tables, speaks_of
 from recado.protocols.wire import read_filter
 
@@ -105,13 +106,6 @@ class TreeError(RecadoError):
     """Something was asked of a node that it cannot do."""
 
 
-class LimitReached(msgspec.Struct, frozen=True, gc=False):
-    """A fact: a limit of ``TreeSettings`` was met, or ``filter`` rules, and what was refused because of it."""
-
-    limit: str
-    refused: str
-
-
 class Question:
     """A question about one subscription, at one node. The root is its own ``parent``."""
 
@@ -139,7 +133,7 @@ class Search:
         self.born = born
 
 
-class Own:
+class LocalSubscription:
     """A subscription of this node's application.
 
     ``carrier`` is another one of this node whose tree it uses; ``along`` is one of another node whose tree it joined.
@@ -158,34 +152,11 @@ class Own:
         return Interest(self.id, self.epoch, self.type, self.filter)
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldNotification(msgspec.Struct, frozen=True):
     """A notification that waits for its turn, and the subscriptions it is for."""
 
     message: N
     ids: tuple[str, ...]
-
-
-class Recent:
-    """A memory of the latest keys: at most ``most`` of them, and always the latest half of that."""
-
-    __slots__ = ("_half", "_new", "_old")
-
-    def __init__(self, most: int) -> None:
-        self._half = max(1, most // 2)
-        self._new: set[Hashable] = set()
-        self._old: set[Hashable] = set()
-
-    def add(self, key: Hashable) -> bool:
-        """Remember the key; False if it was known."""
-        if key in self._new or key in self._old:
-            return False
-        if len(self._new) >= self._half:
-            self._old, self._new = self._new, set()
-        self._new.add(key)
-        return True
-
-    def __len__(self) -> int:
-        return len(self._new) + len(self._old)
 
 
 class State:
@@ -202,13 +173,13 @@ class State:
         "epoch",
         "greeted",
         "heard",
+        "local",
         "lost",
         "me",
         "neighbours",
         "now",
         "numbers",
         "older",
-        "own",
         "published",
         "questions",
         "refused",
@@ -230,12 +201,12 @@ class State:
         self.me, self.settings = me, settings
         self.neighbours: Nodes = {}
         self.published: dict[str, None] = {}
-        self.own: dict[str, Own] = {}
+        self.local: dict[str, LocalSubscription] = {}
         self.tables = Tables()
         self.questions: dict[str, Question] = {}
         self.older: dict[tuple[str, int], Question] = {}
         self.searches: dict[int, Search] = {}
-        self.seen = Recent(settings.max_seen)
+        self.seen: RecentKeys[Hashable] = RecentKeys(settings.max_seen)
         self.epoch = self.steps = 0
         self.token = 0
         self.numbers: dict[str, int] = {}
@@ -243,13 +214,13 @@ class State:
         self.component, self.alone = 0, False
         self.greeted: dict[NodeId, tuple[int, bool]] = {}
         self.young: dict[NodeId, float] = {}
-        self.heard = Recent(settings.max_kept)
+        self.heard: RecentKeys[Hashable] = RecentKeys(settings.max_kept)
         self.lost: dict[str, dict[str, None]] = {}
         self.due: dict[tuple[str, str], None] = {}
         # buffer and causal order
         self.buffer: deque[tuple[float, N]] = deque(maxlen=settings.buffer)
         self.after: dict[tuple[int, str], int] = {}
-        self.waiting: dict[int, Held] = {}
+        self.waiting: dict[int, HeldNotification] = {}
         # counters
         self.delivered = self.duplicates = self.refused = 0
 
@@ -325,14 +296,34 @@ def riders_of(state: State, row: Row) -> list[Row]:
     return [rows[id] for id in row.riders if id in rows]
 
 
+def withdraw(state: State, event_type: str, rows: list[Row], out: Out) -> None:
+    """Rows without a source go, and the nodes toward their subscribers are told, in one message each."""
+    told: dict[NodeId, list[Version]] = {}
+    waiting = list(rows)
+    for row in waiting:  # which may grow: rows that rode on one that goes have lost that source
+        remove(state, row)
+        id = row.interest.id
+        for node in row.next:
+            if node == state.me:
+                report_unpublished(state, id, out)
+            else:
+                told.setdefault(node, []).append((id, row.epoch))
+        for rider in riders_of(state, row):
+            rider.rides = None
+            if not rider.has_source:
+                waiting.append(rider)
+    for node, gone in told.items():
+        out.append(Send(node, MB(event_type, tuple(gone)), "no publisher is left on this side"))
+
+
 # -- what roots are told
 
 
-def rebuild_later(state: State, id: str, epoch: int, out: Out) -> None:
+def rebuild_later(state: State, subscription_id: str, epoch: int, out: Out) -> None:
     """The tree of this node's subscription is damaged. What happens within a short time is mended together."""
-    own = state.own.get(id)
-    if own is not None and own.epoch == epoch and own.carrier is None:
-        later(state, "rebuild", id, state.settings.repair_seconds, out)
+    local = state.local.get(subscription_id)
+    if local is not None and local.epoch == epoch and local.carrier is None:
+        later(state, "rebuild", subscription_id, state.settings.repair_seconds, out)
 
 
 def report_row(state: State, row: Row, out: Out) -> None:
@@ -349,36 +340,36 @@ def report_row(state: State, row: Row, out: Out) -> None:
 # -- what the application is told
 
 
-def _family(state: State, id: str) -> list[Own]:
+def _family(state: State, id: str) -> list[LocalSubscription]:
     """A subscription of this node, and those that it carries."""
-    return [own for own in state.own.values() if id in (own.id, own.carrier)]
+    return [local for local in state.local.values() if id in (local.id, local.carrier)]
 
 
-def report_settled(state: State, id: str, published: bool, out: Out) -> None:
+def report_settled(state: State, subscription_id: str, published: bool, out: Out) -> None:
     """Everyone was asked."""
-    for own in _family(state, id):
-        out.append(Report(Settled(own.id, published)))
-        if own.published and not published:
-            out.append(Report(Unpublished(own.id)))
-        own.published = published
+    for local in _family(state, subscription_id):
+        out.append(Report(Settled(local.id, published)))
+        if local.published and not published:
+            out.append(Report(Unpublished(local.id)))
+        local.published = published
 
 
-def report_published(state: State, id: str, out: Out) -> None:
+def report_published(state: State, subscription_id: str, out: Out) -> None:
     """A publisher came to a subscription of this node."""
-    for own in _family(state, id):
-        if not own.published and id not in state.questions:
-            out.append(Report(Settled(own.id, True)))
-        own.published = True
+    for local in _family(state, subscription_id):
+        if not local.published and subscription_id not in state.questions:
+            out.append(Report(Settled(local.id, True)))
+        local.published = True
 
 
-def report_unpublished(state: State, id: str, out: Out) -> None:
+def report_unpublished(state: State, subscription_id: str, out: Out) -> None:
     """The last publisher went."""
-    for own in _family(state, id):
-        own.published = False
-        out.append(Report(Unpublished(own.id)))
-        if own.along is not None:  # a publisher may just have found the tree that it joined, so it asks for itself
-            rebuild_later(state, own.id, own.epoch, out)
-            own.along = None
+    for local in _family(state, subscription_id):
+        local.published = False
+        out.append(Report(Unpublished(local.id)))
+        if local.along is not None:  # a publisher may just have found the tree that it joined, so it asks for itself
+            rebuild_later(state, local.id, local.epoch, out)
+            local.along = None
 
 
 # --- The notification buffer (section 2.7 of the tree document): late subscribers get what was published before them

@@ -1,4 +1,6 @@
-"""CAI: build the tree of a subscription (section 2.2 of the tree document, with its errata ER1 to ER5).
+"""The tree of a subscription: built, taken down, and shared.
+
+CAI builds it (section 2.2 of the tree document, with its errata ER1 to ER5); CI and sharing are below.
 
 The root floods a question. A publisher of the type says yes at once and passes the question on; any other node relays
 the first yes at once; a node says no when all it asked have said no or came with the same question. Rows grow where a
@@ -11,34 +13,42 @@ answered with C, so that no row outlives its reason.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from recado.filters.covering import covers
 from recado.protocols.machine import NodeId, Persist, Send
-from recado.protocols.trees import state as buffer
-from recado.protocols.trees.broker import withdraw
-from recado.protocols.trees.messages import C, Q, QNo, QYes, Repair
+from recado.protocols.trees.messages import C, Join, Q, QNo, QYes, Repair
 from recado.protocols.trees.state import (
     CANCELLED,
+    CUT,
     LIVE,
     OUTDATED,
+    LocalSubscription,
     Out,
-    Own,
     Question,
     State,
+    TreeError,
     drop_row,
+    later,
     make_row,
     refuse,
+    replay,
     report_settled,
+    withdraw,
 )
+from recado.protocols.trees.table import Row, speaks_of
+from recado.protocols.wire import read_filter
 
 
-def ask(state: State, own: Own, out: Out) -> None:
+def ask(state: State, local: LocalSubscription, out: Out) -> None:
     """The root builds its tree, or builds it anew."""
     state.epoch += 1
-    own.epoch, own.along = state.epoch, None
+    local.epoch, local.along = state.epoch, None
     out.append(Persist("epoch", state.epoch))
-    interest = own.interest()
-    _retire(state, own.id)
-    question = state.questions[own.id] = Question(interest, state.me, set(state.neighbours))
-    if state.publishes(own.type):
+    interest = local.interest()
+    _retire(state, local.id)
+    question = state.questions[local.id] = Question(interest, state.me, set(state.neighbours))
+    if state.publishes(local.type):
         attach(state, question, state.me, out)
     message = Q(interest)
     for neighbour in state.neighbours:
@@ -73,7 +83,7 @@ def on_question(state: State, sender: NodeId, message: Q, out: Out) -> None:
 def _cross(state: State, question: Question, sender: NodeId, out: Out) -> None:
     """The same question from both ends of a link: neither is the other's child, and both take it for a no."""
     if sender in question.pending:
-        _answered(state, question, sender, out)
+        _take_answer(state, question, sender, out)
     else:  # the link is younger than this node's part in the question, so the sender was not asked
         out.append(Send(sender, QNo(question.id, question.epoch), "this node has taken part already"))
 
@@ -81,7 +91,9 @@ def _cross(state: State, question: Question, sender: NodeId, out: Out) -> None:
 def _is_outdated(state: State, id: str, epoch: int) -> bool:
     question, row = state.questions.get(id), state.tables.rows.get(id)
     return (
-        (question is not None and question.epoch > epoch) or (row is not None and row.epoch > epoch) or id in state.own
+        (question is not None and question.epoch > epoch)
+        or (row is not None and row.epoch > epoch)
+        or id in state.local
     )
 
 
@@ -102,7 +114,7 @@ def _join(state: State, sender: NodeId, message: Q, out: Out) -> None:
     if not pending:
         finish(state, question, out)
     if publishes and state.settings.buffer:
-        buffer.replay(state, interest, out)
+        replay(state, interest, out)
 
 
 def _retire(state: State, id: str) -> None:
@@ -140,23 +152,23 @@ def on_yes(state: State, sender: NodeId, message: QYes, out: Out) -> None:
     else:
         lost = question.life != CANCELLED
         out.append(Send(sender, C(message.id, message.epoch, lost), "the question was withdrawn meanwhile"))
-    _answered(state, question, sender, out)
+    _take_answer(state, question, sender, out)
 
 
 def on_no(state: State, sender: NodeId, message: QNo, out: Out) -> None:
     question = find(state, message.id, message.epoch)
     if question is not None:
-        _answered(state, question, sender, out)
+        _take_answer(state, question, sender, out)
 
 
-def find(state: State, id: str, epoch: int) -> Question | None:
-    question = state.questions.get(id)
+def find(state: State, subscription_id: str, epoch: int) -> Question | None:
+    question = state.questions.get(subscription_id)
     if question is not None and question.epoch == epoch:
         return question
-    return state.older.get((id, epoch)) if state.older else None
+    return state.older.get((subscription_id, epoch)) if state.older else None
 
 
-def _answered(state: State, question: Question, sender: NodeId, out: Out) -> None:
+def _take_answer(state: State, question: Question, sender: NodeId, out: Out) -> None:
     question.pending.discard(sender)
     if not question.pending:
         finish(state, question, out)
@@ -193,3 +205,183 @@ def _tidy(state: State, question: Question, out: Out) -> None:
         drop_row(state, row, out)
     elif not row.has_source and not row.disturbed:
         withdraw(state, row.interest.type, [row], out)
+
+
+# --- CI: take a tree down (section 2.3 of the tree document, corrected as ER9 and ER10 ask) --------------------------
+#
+# C follows ``origin`` from the root to the publishers, and every row on the way goes. Where a question is still
+# running, C goes to a branch when that branch answers. C is taken only from a node that the row leads to, and only for
+# the row's epoch, so that a late one does no harm.
+#
+# The same message takes down what a broken link has cut off from its subscriber. Then it is marked ``lost``, and the
+# publishers it reaches will look for the subscription again if its root does not come back first: see ``repair``.
+
+
+def unsubscribe(state: State, subscription_id: str, out: Out) -> None:
+    local = state.local.get(subscription_id)
+    if local is None:
+        known = ", ".join(state.local) or "none"
+        raise TreeError(f"node {state.me!r} has no subscription {subscription_id!r}; it has {known}")
+    del state.local[subscription_id]
+    out.append(Persist(f"subscription:{subscription_id}", None))
+    if local.carrier is not None:
+        return
+    withdraw_question(state, subscription_id, CANCELLED)
+    row = state.tables.rows.get(subscription_id)
+    if row is not None:
+        drop_row(state, row, out)
+        _pass_on(state, row, None, False, out)
+    release(state, subscription_id, out)
+
+
+def withdraw_question(state: State, subscription_id: str, why: str) -> None:
+    """The running question builds nothing more, and waits only for its answers."""
+    question = state.questions.get(subscription_id)
+    if question is not None and question.life == LIVE:
+        question.life = why
+
+
+def on_cancel(state: State, sender: NodeId, message: C, out: Out) -> None:
+    row = state.tables.rows.get(message.id)
+    if row is None or row.epoch != message.epoch or sender not in row.next:
+        return
+    take_down(state, row, sender, message.lost, out)
+
+
+def take_down(state: State, row: Row, sender: NodeId | None, lost: bool, out: Out) -> None:
+    """The row goes, and so does all that hangs on it."""
+    id = row.interest.id
+    drop_row(state, row, out)
+    question = state.questions.get(id)
+    if question is not None and question.epoch == row.epoch:
+        withdraw_question(state, id, CUT if lost else CANCELLED)
+    if lost and state.me in row.origin:
+        _miss(state, row, out)
+    _pass_on(state, row, sender, lost, out)
+
+
+def _pass_on(state: State, row: Row, sender: NodeId | None, lost: bool, out: Out) -> None:
+    message = C(row.interest.id, row.epoch, lost)
+    for node in row.origin:
+        if node not in (state.me, sender):
+            out.append(Send(node, message, "the path is broken" if lost else "a subscription is cancelled"))
+
+
+def _miss(state: State, row: Row, out: Out) -> None:
+    """This publisher has lost a subscriber; look for it after a while unless it comes back by itself."""
+    settings = state.settings
+    for type in [type for type in state.published if speaks_of(row.interest.type, type)]:
+        state.lost.setdefault(type, {})[row.interest.id] = None
+        later(state, "missing", type, settings.repair_seconds * settings.patience, out)
+
+
+# --- Shared trees: a subscription uses the tree of another one that covers it (option ``share``) ---------------------
+#
+# The tree document gives every subscription a tree of its own, also to equal ones (T4), and names covering as future
+# work (7.2). Here there are two ways to do with less.
+#
+# *At one node.* A subscription whose filter is covered by one of the same node needs neither questions nor rows: what
+# it wants arrives anyway. When the one that carries it is cancelled, it finds another or builds its own tree.
+#
+# *Along a tree.* A node that relays for a covering subscription s1 is on a tree that all publishers hang on, those
+# that will come included. All that flows on it passes some node of the path from here to the root of s1. So instead of
+# flooding a question, JOIN walks that path, and every node of it gets a row that *rides* on its row of s1: whatever
+# comes for s1 is also sent back along the path. That costs as many messages and rows as the path is long. When a row
+# of s1 goes because its subscription does, or is built anew, those that rode on it build trees of their own.
+#
+# With ``forwarding="subscriptions"`` only the first way is used, since notifications then name the trees they follow.
+
+
+def begin(state: State, local: LocalSubscription, out: Out) -> None:
+    """A new subscription of this node finds its place: on another one, along a tree, or with a tree of its own."""
+    state.local[local.id] = local
+    if state.settings.share:
+        local.carrier = _carrier_for(state, local)
+        if local.carrier is not None:
+            _settle_with(state, local)
+            if local.carrier not in state.questions:
+                report_settled(state, local.id, local.published, out)
+            return
+        row = _tree_for(state, local)
+        if row is not None:
+            _join_tree(state, local, row, out)
+            return
+    ask(state, local, out)
+
+
+def _settle_with(state: State, local: LocalSubscription) -> None:
+    assert local.carrier is not None
+    local.published = state.local[local.carrier].published
+
+
+# -- at one node
+
+
+def _carrier_for(state: State, local: LocalSubscription) -> str | None:
+    """A subscription of this node with a tree that brings all that ``local`` asks for."""
+    for other in state.local.values():
+        if other is not local and other.carrier is None and _is_covered(other.type, other.filter, local):
+            return other.id
+    return None
+
+
+def _is_covered(type: str, filter: str, local: LocalSubscription) -> bool:
+    """Of the same type, so that both have the same publishers, and for all that ``local`` asks."""
+    return type == local.type and (filter == local.filter or _covers(filter, local.filter))
+
+
+@lru_cache(maxsize=65_536)
+def _covers(filter: str, other: str) -> bool:
+    return covers(read_filter(filter), read_filter(other))
+
+
+def release(state: State, subscription_id: str, out: Out) -> None:
+    """The subscription ``id`` is gone: those that it carried find another, or begin by themselves."""
+    for local in [local for local in state.local.values() if local.carrier == subscription_id]:
+        local.carrier = None
+        begin(state, local, out)
+
+
+# -- along a tree
+
+
+def _tree_for(state: State, local: LocalSubscription) -> Row | None:
+    """A row of a tree that brings all that ``local`` asks for, and has not joined another itself."""
+    if state.settings.forwarding != "seen":
+        return None
+    for row in state.tables.rows.values():
+        if not row.joined and _is_covered(row.interest.type, row.filter, local):
+            return row
+    return None
+
+
+def _join_tree(state: State, local: LocalSubscription, carrier: Row, out: Out) -> None:
+    state.epoch += 1
+    local.epoch, local.along = state.epoch, carrier.interest.id
+    out.append(Persist("epoch", state.epoch))
+    _ride(state, Join(local.interest(), carrier.interest.id), carrier, state.me, out)
+    report_settled(state, local.id, local.id in state.tables.rows, out)
+
+
+def on_join(state: State, sender: NodeId, message: Join, out: Out) -> None:
+    interest = message.interest
+    carrier, row = state.tables.rows.get(message.along), state.tables.rows.get(interest.id)
+    if carrier is None or carrier.joined or row is not None or interest.id in state.questions:
+        out.append(Send(sender, Repair(interest.id, interest.epoch), "the tree to join is not there any more"))
+        return
+    _ride(state, message, carrier, sender, out)
+
+
+def _ride(state: State, message: Join, carrier: Row, toward: NodeId, out: Out) -> None:
+    """A row that hears what the carrier hears, here and further on the carrier's path to its root."""
+    row = make_row(state, message.interest, toward, out, firm=True)
+    if row is None:
+        if toward != state.me:
+            out.append(Send(toward, Repair(message.interest.id, message.interest.epoch), "no room for another row"))
+        return
+    row.joined, row.rides = True, message.along
+    carrier.riders[message.interest.id] = None
+    for node in carrier.next:
+        if node not in (state.me, toward):
+            row.origin[node] = None
+            out.append(Send(node, message, "a subscription joins a tree that covers it"))

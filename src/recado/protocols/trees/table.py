@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from recado.filters.evaluate import View, evaluate, matches
+from recado.filters.evaluate import evaluate, matches
+from recado.filters.nodes import View
 from recado.filters.patterns import like_regex
 from recado.model.event import Event
 from recado.protocols.machine import NodeId
@@ -24,7 +25,7 @@ Nodes = dict[NodeId, None]
 """A set of nodes that keeps its order."""
 
 _REMEMBERED_EVENTS = 512
-_judged: dict[int, tuple[Event, Judged]] = {}
+_recent: dict[int, tuple[Event, Verdicts]] = {}
 
 
 class Row:
@@ -85,44 +86,44 @@ class Tables:
                 self._patterns[interest.type] = None
         table[interest.id] = row
 
-    def drop(self, id: str) -> Row | None:
-        row = self.rows.pop(id, None)
+    def drop(self, subscription_id: str) -> Row | None:
+        row = self.rows.pop(subscription_id, None)
         if row is not None:
             type = row.interest.type
             table = self.by_type[type]
-            del table[id]
+            del table[subscription_id]
             if not table:
                 del self.by_type[type]
                 self._patterns.pop(type, None)
         return row
 
-    def of(self, type: str) -> Collection[Row]:
+    def of(self, event_type: str) -> Collection[Row]:
         """The rows of all subscriptions that events of this type may concern."""
-        table = self.by_type.get(type)
+        table = self.by_type.get(event_type)
         if not self._patterns:
             return table.values() if table is not None else ()
         found = list(table.values()) if table is not None else []
         for pattern in self._patterns:
-            if speaks_of(pattern, type):
+            if speaks_of(pattern, event_type):
                 found += self.by_type[pattern].values()
         return found
 
 
-def is_pattern(type: str) -> bool:
-    return not type or "*" in type or "?" in type
+def is_pattern(event_type: str) -> bool:
+    return not event_type or "*" in event_type or "?" in event_type
 
 
 @lru_cache(maxsize=65_536)
-def speaks_of(pattern: str, type: str) -> bool:
+def speaks_of(pattern: str, event_type: str) -> bool:
     """Does a subscription to ``pattern`` concern events of this type?"""
-    if pattern == type:
+    if pattern == event_type:
         return True
     if not is_pattern(pattern):
         return False
-    return not pattern or like_regex(pattern, False).fullmatch(type) is not None
+    return not pattern or like_regex(pattern, False).fullmatch(event_type) is not None
 
 
-class Judged:
+class Verdicts:
     """An event, and which filters are known to match it."""
 
     __slots__ = ("_event", "_view", "verdicts")
@@ -133,21 +134,21 @@ class Judged:
         plain = not any(type(value) is tuple for value in event.attributes.values())
         self._view: View | None = dict(event.items()) if plain else None  # type: ignore[arg-type]  # no arrays in it
 
-    def judge(self, filter: str) -> bool:
+    def judge(self, filter_text: str) -> bool:
         """Does the event match? The caller has looked into ``verdicts`` already."""
-        tree = read_filter(filter)
+        tree = read_filter(filter_text)
         verdict = matches(tree, self._event) if self._view is None else evaluate(tree, self._view)
-        self.verdicts[filter] = verdict
+        self.verdicts[filter_text] = verdict
         return verdict
 
 
-def judged(event: Event) -> Judged:
+def verdicts_of(event: Event) -> Verdicts:
     """What is known of this very object."""
-    known = _judged.get(id(event))
+    known = _recent.get(id(event))
     if known is not None and known[0] is event:
         return known[1]
-    if len(_judged) >= _REMEMBERED_EVENTS:
-        del _judged[next(iter(_judged))]
-    fresh = Judged(event)
-    _judged[id(event)] = event, fresh
+    if len(_recent) >= _REMEMBERED_EVENTS:
+        del _recent[next(iter(_recent))]
+    fresh = Verdicts(event)
+    _recent[id(event)] = event, fresh
     return fresh

@@ -1,5 +1,5 @@
 """Sentence vectors from the model all-MiniLM-L6-v2, computed without a framework.
 
-``safetensors`` reads the weights, ``wordpiece`` cuts a text into the model's pieces, ``encoder`` runs its six layers
-with ``product``, ``model`` finds the installed package and remembers vectors.
+``model`` finds the installed package, reads its weights and word pieces, and remembers vectors; ``encoder`` runs the
+six layers, and is loaded with the first text.
 """

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from recado.errors import RecadoError
 from recado.matching.kernels.jit import jit
-from recado.semantics.embedding.files import Tensors
+from recado.semantics.embedding.model import Tensors
 
 # --- The product of a few rows with a matrix of weights, in compiled code of our own ---------------------------------
 #

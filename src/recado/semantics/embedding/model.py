@@ -2,20 +2,143 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from recado.errors import RecadoError
-from recado.semantics.embedding.files import WordPiece, read_tensors
+
+# --- The files of a model: tensors and word pieces --------------------------------------------------------------------
+#
+# The safetensors format: the length of a JSON header (8 bytes), the header, and raw little-endian tensors.
+#
+# The header gives each tensor its type, shape and place. The file is mapped and not copied, so that processes share it.
+
+Tensors = dict[str, npt.NDArray[np.float32]]
+HEADER_BYTES = 16 << 20
+
+
+class _Entry(msgspec.Struct):
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+def read_tensors(path: Path) -> Tensors:
+    """The 32-bit tensors of a file, read-only; a RecadoError if it is damaged."""
+    try:
+        with path.open("rb") as stream:
+            content = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise RecadoError(f"{path}: the model cannot be read: {error}") from None
+    length = int.from_bytes(content[:8], "little")
+    if not 0 < length <= min(HEADER_BYTES, len(content) - 8):
+        raise RecadoError(f"{path}: is not a safetensors file, or is cut off")
+    try:
+        header: dict[str, Any] = msgspec.json.decode(bytes(content[8 : 8 + length]))
+        header.pop("__metadata__", None)
+        entries = msgspec.convert(header, dict[str, _Entry])
+        return {name: _tensor(content[8 + length :], entry) for name, entry in entries.items() if entry.dtype == "F32"}
+    except (msgspec.DecodeError, ValueError, AttributeError) as error:
+        raise RecadoError(f"{path}: is a damaged safetensors file: {error}") from None
+
+
+def _tensor(payload: memoryview, entry: _Entry) -> npt.NDArray[np.float32]:
+    start, end = entry.data_offsets
+    count = int(np.prod(entry.shape, dtype=np.int64))
+    if not 0 <= start <= end <= len(payload) or end - start != 4 * count:
+        raise ValueError("a tensor lies outside the file")
+    return np.frombuffer(payload[start:end], "<f4").reshape(entry.shape)
+
+
+# --- BERT's tokeniser: a text as numbers of pieces of words ----------------------------------------------------------
+#
+# The text loses control characters, case and accents; punctuation and Chinese characters stand alone. Each word is then
+# cut from the left into the longest pieces that the vocabulary has, those after the first marked with ``##``; a word
+# that cannot be cut so is ``[UNK]``.
+
+
+MOST_PIECES = 64
+"""Names are short; what comes after is left out, with the end marker kept."""
+_WORD_CHARS = 100
+_CHINESE = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPiece:
+    def __init__(self, vocabulary: list[str]) -> None:
+        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
+        try:
+            self._start, self._end = self._numbers["[CLS]"], self._numbers["[SEP]"]
+            self._unknown = self._numbers["[UNK]"]
+        except KeyError as error:
+            raise RecadoError(f"the model's vocabulary lacks {error}") from None
+
+    @classmethod
+    def load(cls, path: Path) -> WordPiece:
+        try:
+            return cls(path.read_text(encoding="utf-8").split("\n"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecadoError(f"{path}: the model's vocabulary cannot be read: {error}") from None
+
+    def numbers(self, text: str) -> list[int]:
+        """The pieces of a text between the start and the end marker."""
+        pieces: list[int] = []
+        for word in split(text):
+            pieces += self._pieces(word)
+            if len(pieces) >= MOST_PIECES:
+                break
+        return [self._start, *pieces[:MOST_PIECES], self._end]
+
+    def _pieces(self, word: str) -> list[int]:
+        if len(word) > _WORD_CHARS:
+            return [self._unknown]
+        found: list[int] = []
+        start = 0
+        while start < len(word):
+            prefix = "##" if start else ""
+            end = len(word)
+            while end > start and prefix + word[start:end] not in self._numbers:
+                end -= 1
+            if end == start:
+                return [self._unknown]
+            found.append(self._numbers[prefix + word[start:end]])
+            start = end
+        return found
+
+
+def split(text: str) -> list[str]:
+    """Words, with punctuation and Chinese characters as words of their own."""
+    plain = (char for char in unicodedata.normalize("NFD", text.lower()) if unicodedata.category(char) != "Mn")
+    return "".join(map(_space, plain)).split()
+
+
+def _space(char: str) -> str:
+    category = unicodedata.category(char)
+    if category == "Zs" or char in "\t\n\r":
+        return " "
+    if category[0] == "C" or char == "\ufffd":
+        return ""
+    if category[0] == "P" or char in "$+<=>^`|~" or any(low <= ord(char) <= high for low, high in _CHINESE):
+        return f" {char} "
+    return char
+
 
 if TYPE_CHECKING:
     from recado.semantics.embedding.encoder import Encoder

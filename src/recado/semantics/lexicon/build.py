@@ -17,18 +17,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from recado.semantics.archive import Arrays
-from recado.semantics.lexicon.source import (
+from recado.semantics.files import Arrays
+from recado.semantics.lexicon.wordnet import (
     FILE_OF,
     PARTS,
     LexiconError,
     SynsetLine,
+    WordTable,
     read_exceptions,
     read_index,
     read_synsets,
     read_tag_counts,
+    starts,
 )
-from recado.semantics.lexicon.wordnet import WordTable, starts
 
 KEY = 100_000_000
 """A concept's key is its part of speech times this, plus its offset."""

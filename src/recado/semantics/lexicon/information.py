@@ -18,13 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from recado.errors import RecadoError
-from recado.semantics import archive
-from recado.semantics.archive import Arrays
-from recado.semantics.folders import cache_folder
+from recado.semantics import files
+from recado.semantics.files import Arrays, cache_folder
 from recado.semantics.frequencies import Frequencies
 from recado.semantics.lexicon.build import KEY, build
-from recado.semantics.lexicon.source import INSTALL, PARTS, LexiconError, damaged, find_data, fingerprint, source_files
-from recado.semantics.lexicon.wordnet import Lexicon
+from recado.semantics.lexicon.wordnet import (
+    INSTALL,
+    PARTS,
+    Lexicon,
+    LexiconError,
+    damaged,
+    find_data,
+    fingerprint,
+    source_files,
+)
 
 # --- The lexicon and its counts, read once a process and kept as arrays in the cache folder between processes --------
 #
@@ -43,20 +50,20 @@ def load_lexicon(folder: Path | None = None) -> Lexicon:
     mark = fingerprint(source_files(data))
     with _lock:
         if mark not in _lexicons:
-            _lexicons[mark] = Lexicon(kept("wordnet", mark, lambda: build(data)), data)
+            _lexicons[mark] = Lexicon(load_or_make("wordnet", mark, lambda: build(data)), data)
         return _lexicons[mark]
 
 
-def kept(name: str, mark: str, make: Callable[[], Arrays]) -> Arrays:
+def load_or_make(name: str, mark: str, make: Callable[[], Arrays]) -> Arrays:
     """The arrays of that name in the cache folder if they were made from ``mark``, else made now and kept."""
     path = cache_folder() / f"{name}.arrays"
     about = {"what": name, "version": VERSION, "made from": mark}
     try:
-        return archive.load(path, about)
-    except archive.ArchiveError:
+        return files.load_arrays(path, about)
+    except files.ArchiveError:
         arrays = make()
     with suppress(RecadoError):  # a cache that cannot be written is no reason to fail
-        archive.save(path, about, arrays)
+        files.save_arrays(path, about, arrays)
     return arrays
 
 
@@ -107,7 +114,7 @@ def load_information(lexicon: Lexicon, source: str = "semcor", frequencies: Freq
     mark = f"{fingerprint([path])} {lexicon.digest}"
     with _lock:
         if mark not in _loaded:
-            arrays = kept(f"information-{source}", mark, lambda: _read(path, lexicon))
+            arrays = load_or_make(f"information-{source}", mark, lambda: _read(path, lexicon))
             _loaded[mark] = Information(source, arrays["counts"], arrays["totals"], lexicon.parts)
         return _loaded[mark]
 

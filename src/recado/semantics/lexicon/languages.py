@@ -22,12 +22,10 @@ from pathlib import Path
 import msgspec
 
 from recado.errors import RecadoError
-from recado.semantics import archive
-from recado.semantics.archive import Arrays
-from recado.semantics.folders import data_folder
+from recado.semantics import files
+from recado.semantics.files import Arrays, data_folder
 from recado.semantics.lexicon.build import KEY
-from recado.semantics.lexicon.source import PARTS
-from recado.semantics.lexicon.wordnet import Lexicon, WordTable
+from recado.semantics.lexicon.wordnet import PARTS, Lexicon, WordTable
 
 # --- Codes of languages: ISO 639-3 names a wordnet, ISO 639-1 names a lemmatiser; either is accepted everywhere
 
@@ -104,7 +102,7 @@ def add_language(code: str, file: str | Path, lexicon: Lexicon) -> Imported:
     language = check_code(code)
     concepts, unknown = _read(Path(file), language, lexicon)
     words = _by_word(concepts, lexicon)
-    archive.save(_path(language), _ABOUT | {"language": language}, _arrays(words))
+    files.save_arrays(_path(language), _ABOUT | {"language": language}, _arrays(words))
     return Imported(language, len(words), len(concepts), unknown)
 
 
@@ -114,8 +112,8 @@ def load_language(code: str) -> Language:
     if not _path(language).exists():
         raise RecadoError(f"the language {code!r} is not there; add it with: recado semantics add-language {code} FILE")
     try:
-        return Language(language, archive.load(_path(language), _ABOUT | {"language": language}))
-    except archive.ArchiveError as error:
+        return Language(language, files.load_arrays(_path(language), _ABOUT | {"language": language}))
+    except files.ArchiveError as error:
         raise RecadoError(f"{error}; add it again with: recado semantics add-language {code} FILE") from None
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from recado.semantics.name_parser import Word, Words
+from recado.semantics.names import Word, Words
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ class Measured:
         return float(self.matrix([a], [b])[0, 0])
 
 
-def rounded(values: Floats) -> Floats:
+def round_similarities(values: Floats) -> Floats:
     """Within 0 and 1, to nine decimals."""
     return np.asarray(np.round(np.clip(values, 0.0, 1.0), DECIMALS), np.float64)
 

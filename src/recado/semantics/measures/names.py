@@ -15,9 +15,9 @@ from rapidfuzz.distance import DamerauLevenshtein, Jaro, JaroWinkler, Levenshtei
 
 from recado.errors import RecadoError
 from recado.semantics.embedding.model import Model
-from recado.semantics.measures.base import Bag, Floats, Ints, Measured, NameMeasure, rounded
+from recado.semantics.measures.base import Bag, Floats, Ints, Measured, NameMeasure, round_similarities
 from recado.semantics.measures.wordnet import WordNetWords
-from recado.semantics.name_parser import Words
+from recado.semantics.names import Words
 
 Mode = Literal["best", "all"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -38,7 +38,7 @@ class Mean(Measured):
             words = self._words.matrix(rows.words, columns.words)
             scores = self._all(words, rows, columns) if self._mode == "all" else best_means(words, rows, columns)
             result[np.ix_(rows.names, columns.names)] = scores
-        return rounded(result)
+        return round_similarities(result)
 
     @staticmethod
     def _all(words: Floats, rows: Bag, columns: Bag) -> Floats:
@@ -85,20 +85,20 @@ class Feng(Measured):
             result[places] = self._share * direct
             order = alignments(words, _own(a, rows), _own(b, columns))
             result[places] += (1 - self._share) * order
-        return rounded(result)
+        return round_similarities(result)
 
 
 def relevance(words: Floats, rows: Bag, columns: Bag) -> Floats:
     """``dr``: both ways, each way with the share that the name has of all the enriched words."""
     of_rows = np.maximum.reduceat(words[:, columns.flat], columns.starts, axis=1)
     of_columns = np.maximum.reduceat(words[rows.flat], rows.starts, axis=0)
-    forward = _weighted(of_rows, rows)
-    backward = _weighted(of_columns.T, columns).T
+    forward = _weigh(of_rows, rows)
+    backward = _weigh(of_columns.T, columns).T
     lengths = rows.lengths[:, None] + columns.lengths[None, :]
     return np.asarray((rows.lengths[:, None] * forward + columns.lengths[None, :] * backward) / lengths)
 
 
-def _weighted(best: Floats, bag: Bag) -> Floats:
+def _weigh(best: Floats, bag: Bag) -> Floats:
     """``sig``: for each name of the bag, the mean of its words' rows, weighted by what the words tell."""
     weights = np.array([word.weight for word in bag.words])[bag.flat]
     totals = np.add.reduceat(weights, bag.starts)
@@ -167,7 +167,7 @@ class Strings(Measured):
 
     def matrix(self, a: Sequence[Words], b: Sequence[Words]) -> Floats:
         scores = [[self._pair(one.text, other.text) for other in b] for one in a]
-        return rounded(np.array(scores, np.float64).reshape(len(a), len(b)))
+        return round_similarities(np.array(scores, np.float64).reshape(len(a), len(b)))
 
     def _pair(self, one: str, other: str) -> float:
         if one == other:
@@ -220,4 +220,4 @@ class Hybrid(Measured):
 
     def matrix(self, a: Sequence[Words], b: Sequence[Words]) -> Floats:
         embedding, lexical = self._embedding.matrix(a, b), self._lexical.matrix(a, b)
-        return rounded(np.asarray(self._share * embedding + (1 - self._share) * lexical))
+        return round_similarities(np.asarray(self._share * embedding + (1 - self._share) * lexical))

@@ -28,7 +28,7 @@ from recado.errors import RecadoError
 from recado.semantics.lexicon.information import Information
 from recado.semantics.lexicon.wordnet import Lexicon
 from recado.semantics.measures.base import Floats
-from recado.semantics.name_parser import Word
+from recado.semantics.names import Word
 
 WordName = Literal["wup", "res", "lin", "jcn"]
 WORD_MEASURES: tuple[str, ...] = get_args(WordName)

@@ -19,8 +19,8 @@ from recado.model.filter import TRUE, And, Compare, Filter
 from recado.model.subscription import Subscription
 from recado.protocols.machine import NodeId, Received
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
+from recado.protocols.reliable import Frame
 from recado.protocols.topology import Topology
-from recado.protocols.trees.reliable import Frame
 from recado.sim.kernel import Step, stream
 from recado.sim.runs.scenario import ScenarioError, WorkloadPart
 from recado.sim.system import Delivery
@@ -67,7 +67,7 @@ class Ledger:
         self.publishers: dict[str, list[NodeId]] = {}
         self.expectations: list[Expectation] = []
 
-    def note(self, operation: Operation, now: float) -> None:
+    def record(self, operation: Operation, now: float) -> None:
         node = operation.node
         match operation.request:
             case Subscribe(subscription):
@@ -79,21 +79,21 @@ class Ledger:
             case BecomeBroker(type):
                 self.publishers[type].remove(node)
             case Publish(event):
-                self.expectations.append(Expectation(now, node, event, self._wanted_by(event, now)))
+                self.expectations.append(Expectation(now, node, event, self._matching_subscriptions(event, now)))
 
-    def _wanted_by(self, event: Event, now: float) -> tuple[str, ...]:
+    def _matching_subscriptions(self, event: Event, now: float) -> tuple[str, ...]:
         settled = now - self.settling
         return tuple(id for id, life in self.live.items() if life.start <= settled and _wants(life, event))
 
-    def must(self, expected: Expectation) -> list[str]:
+    def due_subscriptions(self, expected: Expectation) -> list[str]:
         """The subscriptions that must get the event: those that stayed long enough."""
         if not self.settling:
             return list(expected.wanted)
         return [id for id in expected.wanted if self.lives[id].end >= expected.time + self.settling]
 
-    def may(self, expected: Expectation, id: str) -> bool:
+    def is_allowed(self, expected: Expectation, subscription_id: str) -> bool:
         """Is it no mistake that a subscription got the event, although it need not?"""
-        life = self.lives.get(id)
+        life = self.lives.get(subscription_id)
         if life is None or not self.settling or not _wants(life, expected.event):
             return False
         return life.start <= expected.time + self.settling and life.end >= expected.time - self.settling
@@ -121,7 +121,7 @@ class Workload:
         yield from self._publishers()
         yield from self._subscriptions()
         for _ in range(self.part.operations):
-            drawn = self._drawn()
+            drawn = self._draw_operation()
             if drawn is not None:
                 yield drawn
 
@@ -144,7 +144,7 @@ class Workload:
             chosen += rng.sample(nodes, min(len(nodes), wanted - len(chosen)))
         return [self._subscribe(node, setup=True) for node in chosen]
 
-    def _drawn(self) -> Operation | None:
+    def _draw_operation(self) -> Operation | None:
         """One operation of the mix; None if it makes no sense now, as leaving with nobody there."""
         draws: dict[str, Callable[[], Operation | None]] = {
             "publish": self._publish,
@@ -297,7 +297,7 @@ def judge(ledger: Ledger, deliveries: Sequence[Delivery], expectations: Sequence
         got.setdefault(delivery.event, Counter()).update(delivery.subscriptions)
     tally = dict.fromkeys(("expected", "ok", "lost", "duplicated", "unexpected"), 0.0)
     for expected in expectations:
-        must, copies = ledger.must(expected), got.get(expected.event.id, Counter())
+        must, copies = ledger.due_subscriptions(expected), got.get(expected.event.id, Counter())
         ok = sum(1 for id in must if copies[id])
         tally["expected"] += len(must)
         tally["ok"] += ok
@@ -305,7 +305,7 @@ def judge(ledger: Ledger, deliveries: Sequence[Delivery], expectations: Sequence
         tally["duplicated"] += sum(count - 1 for count in copies.values() if count)
         known = set(must)
         tally["unexpected"] += sum(
-            1 for id, count in copies.items() if count and id not in known and not ledger.may(expected, id)
+            1 for id, count in copies.items() if count and id not in known and not ledger.is_allowed(expected, id)
         )
     return {f"deliveries.{word}": count for word, count in tally.items()}
 
@@ -317,7 +317,7 @@ def delays(deliveries: Sequence[Delivery], expectations: Sequence[Expectation]) 
     return {"delay.mean": sum(found) / len(found), "delay.max": max(found)} if found else {}
 
 
-def travelled(
+def measure_travel(
     observer: Observer, topology: Topology, deliveries: Sequence[Delivery], expectations: Sequence[Expectation]
 ) -> dict[str, float]:
     """Means over the events: notifications, duplicates and false forwards, and the stretch of their deliveries."""

@@ -126,7 +126,7 @@ def select(rows: Sequence[Row], where: str) -> list[Row]:
 def series_of(rows: Sequence[Row], x: str, y: str, by: Sequence[str] = ()) -> list[Series]:
     """The lines of a plot, in the order of the rows."""
     for name in (x, y, *by):
-        _known(rows, name)
+        _require_column(rows, name)
     _check_mixture([row for row in rows if row.get(y) is not None], {x, *by})
     groups: dict[tuple[Any, ...], dict[Any, list[float]]] = {}
     for row in rows:
@@ -147,7 +147,7 @@ def _label(key: tuple[Any, ...]) -> str:
     return ", ".join(str(part) for part in key if part is not None)
 
 
-def _known(rows: Sequence[Row], name: str) -> None:
+def _require_column(rows: Sequence[Row], name: str) -> None:
     columns = dict.fromkeys(column for row in rows for column in row)
     if name not in columns:
         raise ScenarioError(f"there is no column {name!r}; the columns are {', '.join(columns)}")

@@ -12,6 +12,7 @@ import os
 import platform
 import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -63,8 +64,9 @@ class Journal:
     def __init__(self, folder: Path, runs: Sequence[Run], force: bool = False) -> None:
         self.folder, self.path = folder, folder / JOURNAL
         self.keys = {key_of(run): run for run in runs}
+        self._about = about(*own_sources(runs))
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = _locked(self.path)
+        self._file = _open_locked(self.path)
         if force:
             self._file.truncate(0)
         self.entries: dict[str, Entry] = {}
@@ -86,7 +88,7 @@ class Journal:
         return [run for key, run in self.keys.items() if key not in self.entries]
 
     def add(self, outcome: Outcome) -> None:
-        entry = Entry(key_of(outcome.run), outcome, about())
+        entry = Entry(key_of(outcome.run), outcome, self._about)
         self._file.write(msgspec.json.encode(entry) + b"\n")
         self._file.flush()
         self.entries[entry.key] = entry
@@ -101,7 +103,7 @@ class Journal:
         for line in self._file:
             if not line.endswith(b"\n"):
                 break
-            entry = _decoded(line, self.path)
+            entry = _decode(line, self.path)
             self._accept(entry)
             self.entries[entry.key] = entry
             good += len(line)
@@ -115,10 +117,10 @@ class Journal:
                 f"{self.folder} holds run {run.number} of a configuration {run.configuration!r} that is not in this "
                 "scenario; choose another folder with --out, or throw that away with --force"
             )
-        if entry.about.code != about().code:
+        if entry.about.code != self._about.code:
             raise ScenarioError(
-                f"{self.folder} holds runs that other code of Recado made (version {entry.about.version}, "
-                f"code {entry.about.code}; this is {about().code}); choose another folder with --out, or run all "
+                f"{self.folder} holds runs that other code made (version {entry.about.version}, "
+                f"code {entry.about.code}; this is {self._about.code}); choose another folder with --out, or run all "
                 "again with --force"
             )
 
@@ -132,27 +134,36 @@ def key_of(run: Run) -> str:
 
 
 @cache
-def about() -> About:
-    return About(__version__, code_digest(), _commit(), socket.gethostname(), platform.python_version())
+def about(*more: Path) -> About:
+    """Where this process runs, and by what code; ``more`` is as for ``code_digest``."""
+    return About(__version__, code_digest(*more), _commit(), socket.gethostname(), platform.python_version())
 
 
 @cache
 def code_digest(*more: str | Path) -> str:
     """A short fingerprint of the source that decides what runs give.
 
-    ``more`` names further rooms, or folders beside the package; one without Python files is a ValueError.
+    ``more`` adds rooms of the package by their names, and folders or files elsewhere by their paths; a place without
+    Python code is a ValueError.
     """
     package = Path(__file__).parents[2]
     digest = blake2b(digest_size=6)
     for room in (*_ROOMS, *more):
-        folder = package / room
-        sources = sorted(folder.rglob("*.py"))
+        place = package / room  # a path from the root of the file system stays what it is
+        sources = [place] if place.is_file() else sorted(place.rglob("*.py"))
         if not sources:
-            raise ValueError(f"{folder} has no code")
+            raise ValueError(f"{place} has no code")
         for path in sources:
-            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+            name = path.relative_to(place.parent).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def own_sources(runs: Iterable[Run]) -> list[Path]:
+    """The source files of protocols that are not part of Recado: what they decide changes with them, too."""
+    names = dict.fromkeys(run.setting.protocol.name for run in runs)
+    modules = [sys.modules.get(name.partition(":")[0]) for name in names if ":" in name]
+    return [Path(module.__file__).resolve() for module in modules if module is not None and module.__file__]
 
 
 def _commit() -> str:
@@ -166,7 +177,7 @@ def _commit() -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _locked(path: Path) -> BinaryIO:
+def _open_locked(path: Path) -> BinaryIO:
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +187,7 @@ def _locked(path: Path) -> BinaryIO:
     return file
 
 
-def _decoded(line: bytes, path: Path) -> Entry:
+def _decode(line: bytes, path: Path) -> Entry:
     try:
         return msgspec.json.decode(line, type=Entry)
     except msgspec.DecodeError as error:

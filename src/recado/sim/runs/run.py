@@ -16,36 +16,41 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from random import Random
 from typing import Any
 
 import msgspec
 
-from recado.errors import RecadoError
-from recado.protocols.baselines import BASELINES, make_baseline
-from recado.protocols.machine import Deliver, Machine, NodeId
+from recado.protocols.machine import Deliver, NodeId
+from recado.protocols.pubsub import MakeMachine, ProtocolError
+from recado.protocols.registry import find_protocol
+from recado.protocols.reliable import ReliableLinks
 from recado.protocols.topology import (
     GENERATORS,
-    NET_5_1,
-    NET_13,
-    NET_16,
+    NETWORKS,
     Topology,
     TopologyError,
     parse_edges,
     random_graph,
     scale_free,
 )
-from recado.protocols.trees import TreeNode, TreeSettings
-from recado.protocols.trees.reliable import ReliableLinks
 from recado.protocols.wire import wire_size
 from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
-from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, storm
+from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, schedule_failures
 from recado.sim.kernel import Network, Simulation, Watch, stream
 from recado.sim.network import Bandwidth, Links, UnitDelay
-from recado.sim.runs.operations import Observer, Operation, Workload, delays, judge, travelled
-from recado.sim.runs.scenario import NetworkPart, ProtocolPart, Run, ScenarioError, Setting, TopologyPart
+from recado.sim.runs.operations import Observer, Operation, Workload, delays, judge, measure_travel
+from recado.sim.runs.scenario import (
+    NetworkPart,
+    Run,
+    ScenarioError,
+    Setting,
+    SettingError,
+    TopologyPart,
+    configure_protocol,
+)
 from recado.sim.system import Cost, System
 from recado.sim.trace import Trace
 
@@ -57,13 +62,12 @@ from recado.sim.trace import Trace
 
 LATE = 3.0
 """A message that is late comes up to so many mean delays late."""
-NETWORKS = {"NET-13": NET_13, "NET-16": NET_16, "NET-5.1": NET_5_1}
 
 
 def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
     """The system of one run, started and quiet; if it is to meet failures, they are on their way."""
     topology = make_topology(setting.topology, seed)
-    make = make_machines(setting.protocol, topology)
+    make = make_machines(setting, topology)
     network = make_network(setting.network, seed)
     cuts = Cuts(network)
     system = System(
@@ -76,17 +80,17 @@ def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
         cap=setting.run.max_steps,
     )
     if setting.faults.rate:
-        _brew(setting, system, make, cuts, seed)
+        _schedule_faults(setting, system, make, cuts, seed)
     return system
 
 
-def _brew(setting: Setting, system: System, make: Callable[[NodeId], Machine], cuts: Cuts, seed: int) -> None:
+def _schedule_faults(setting: Setting, system: System, make: MakeMachine, cuts: Cuts, seed: int) -> None:
     faults = setting.faults
     if not setting.workload.rate:
         raise ScenarioError("failures need operations that go on meanwhile: set workload.rate - at `$.faults.rate`")
     outages = Outages(system.simulation, system.topology, make, cuts, faults.notice)
     rng = stream(seed, "faults")
-    system.simulation.at(faults.start, lambda: storm(outages, rng, faults.rate, faults.duration))
+    system.simulation.at(faults.start, lambda: schedule_failures(outages, rng, faults.rate, faults.duration))
 
 
 def make_topology(part: TopologyPart, seed: int) -> Topology:
@@ -139,37 +143,16 @@ def _delay(part: NetworkPart, rng: Random) -> Draw:
     return constant(part.mean)
 
 
-def make_machines(part: ProtocolPart, topology: Topology) -> Callable[[NodeId], Machine]:
-    """The machine of every node: trees, or a baseline by its name."""
-    if part.name == "trees":
-        settings = tree_settings(part.options)
-        if part.reliable:
-            return lambda node: ReliableLinks(TreeNode(node, settings))
-        return lambda node: TreeNode(node, settings)
-    if part.reliable:
-        raise ScenarioError("only trees can have reliable links - at `$.protocol.reliable`")
-    if part.name not in BASELINES:
-        raise ScenarioError(
-            f"there is no protocol {part.name!r}, only trees, {', '.join(BASELINES)} - at `$.protocol.name`"
-        )
+def make_machines(setting: Setting, topology: Topology) -> MakeMachine:
+    """The function that makes the machine of a node."""
+    configured = configure_protocol(setting)
     try:
-        return make_baseline(part.name, topology, **part.options)
-    except (RecadoError, TypeError) as error:
-        raise ScenarioError(f"{error} - at `$.protocol.options`") from None
-
-
-def tree_settings(options: dict[str, Any]) -> TreeSettings:
-    for name in options:
-        if name not in TreeSettings.__struct_fields__:
-            known = ", ".join(TreeSettings.__struct_fields__)
-            raise ScenarioError(f"trees have no option {name!r}, only {known} - at `$.protocol.options.{name}`")
-    try:
-        return msgspec.convert(options, TreeSettings)
-    except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        raise ScenarioError(f"{reason} - at `$.protocol.options{place.rstrip('`')}`") from None
-    except RecadoError as error:
-        raise ScenarioError(f"{error} - at `$.protocol.options`") from None
+        make = configured.machines(topology)
+    except ProtocolError as error:
+        raise SettingError(str(error), "protocol.options") from None
+    if setting.protocol.reliable:
+        return lambda node: ReliableLinks(make(node))
+    return make
 
 
 # --- One run, from its description to its figures: what a process, or a Spark executor, does -------------------------
@@ -189,16 +172,16 @@ def seed_of(run: Run) -> int:
     return stream(run.setting.run.seed_set, "run", run.number).getrandbits(63)
 
 
-def perform(run: Run) -> Outcome:
+def execute_run(run: Run) -> Outcome:
     started = time.perf_counter()
     seed = seed_of(run)
     try:
-        play = Play(run.setting, seed)
-        play.through()
+        scenario_run = ScenarioRun(run.setting, seed)
+        scenario_run.execute()
     except ScenarioError as error:
         raise ScenarioError(f"{run.scenario}, configuration {run.configuration!r}: {error}") from None
-    steps = play.system.simulation.steps
-    return Outcome(run, seed, play.metrics(), steps, time.perf_counter() - started)
+    steps = scenario_run.system.simulation.steps
+    return Outcome(run, seed, scenario_run.metrics(), steps, time.perf_counter() - started)
 
 
 class Tally:
@@ -210,14 +193,14 @@ class Tally:
         self.count = self.messages = self.bytes = 0
         self.time = 0.0
 
-    def add(self, cost: Cost, bytes: int) -> None:
+    def add(self, cost: Cost, size_bytes: int) -> None:
         self.count += 1
         self.messages += cost.messages
         self.time += cost.time
-        self.bytes += bytes
+        self.bytes += size_bytes
 
 
-class Play:
+class ScenarioRun:
     """A run in progress: the operations are carried out, and their costs written down."""
 
     def __init__(self, setting: Setting, seed: int, watch: Watch | None = None) -> None:
@@ -226,6 +209,7 @@ class Play:
         self.observer = Observer()
         self.system = build(setting, seed, watch or self.observer.watch)
         self.workload = Workload(setting.workload, self.system.topology, seed)
+        self.requests = find_protocol(setting.protocol.name).requests
         self.tallies: dict[str, Tally] = {}
         self.setup_messages = 0
         self.load_before: dict[NodeId, int] = {}
@@ -235,22 +219,23 @@ class Play:
     def simulation(self) -> Simulation:
         return self.system.simulation
 
-    def through(self) -> None:
+    def execute(self) -> None:
         if self.setting.workload.rate:
-            self._by_the_clock()
+            self._run_by_the_clock()
         else:
-            self._one_by_one()
+            self._run_one_by_one()
         if self.simulation.pending:
             raise ScenarioError(f"not quiet after {self.simulation.steps:,} steps: a loop, or run.max_steps is too low")
 
-    def _one_by_one(self) -> None:
+    def _run_one_by_one(self) -> None:
         for operation in self.workload.operations():
             if self._too_late(self.simulation.now):
                 break
-            self._note(operation, self.simulation.now)
-            self._measured(operation)
+            self._record(operation, self.simulation.now)
+            if type(operation.request) in self.requests:
+                self._measure(operation)
 
-    def _measured(self, operation: Operation) -> None:
+    def _measure(self, operation: Operation) -> None:
         begun, bytes_before = self.simulation.now, self._bytes()
         cost = self.system.do(operation.node, operation.request)
         if operation.setup:
@@ -261,7 +246,7 @@ class Play:
         for name in (operation.kind,) if operation.setup else (operation.kind, "mix"):
             self.tallies.setdefault(name, Tally()).add(cost, spent)
 
-    def _by_the_clock(self) -> None:
+    def _run_by_the_clock(self) -> None:
         """Operations overlap, so what they cost can only be told together."""
         arrivals, now = stream(self.seed, "arrivals"), 0.0
         for operation in self.workload.operations():
@@ -271,14 +256,16 @@ class Play:
             self.simulation.run(until=now)
             if not self.simulation.nodes[operation.node].alive:
                 continue
-            self._note(operation, now)
+            self._record(operation, now)
+            if type(operation.request) not in self.requests:
+                continue
             self.simulation.ask(operation.node, operation.request)
             if now >= self.setting.run.warm_up:
                 self.tallies.setdefault(operation.kind, Tally()).count += 1
-        self.system.quiet()
+        self.system.run_until_quiet()
 
-    def _note(self, operation: Operation, now: float) -> None:
-        self.workload.ledger.note(operation, now)
+    def _record(self, operation: Operation, now: float) -> None:
+        self.workload.ledger.record(operation, now)
         if not operation.setup and not self.load_before:
             self.load_before = traffic(self.system)
 
@@ -303,7 +290,7 @@ class Play:
         publishers = [node for nodes in ledger.publishers.values() for node in nodes]
         found |= rows(system) | load(system, self.load_before, publishers)
         found |= judge(ledger, system.deliveries, counted) | delays(system.deliveries, counted)
-        return found | travelled(self.observer, topology, system.deliveries, counted)
+        return found | measure_travel(self.observer, topology, system.deliveries, counted)
 
     def _costs(self, kind: str, tally: Tally) -> dict[str, float]:
         costs = {f"{kind}.count": float(tally.count)}
@@ -319,7 +306,7 @@ def rows(system: System) -> dict[str, float]:
 
 def count_rows(state: dict[str, Any]) -> int:
     """Routing rows of one node: one for every type and subscription."""
-    return sum(len(table) for table in state["tables"].values())
+    return sum(len(table) for table in state.get("tables", {}).values())
 
 
 def traffic(system: System) -> dict[NodeId, int]:
@@ -348,10 +335,10 @@ def load(system: System, before: Mapping[NodeId, int], publishers: Sequence[Node
 def replay(run: Run, node: str | None = None, event: str | None = None) -> Iterator[str]:
     """The steps of the node, those that speak of the event, or both; then why each delivery of the event happened."""
     trace = Trace()
-    play = Play(run.setting, seed_of(run), trace)
-    chosen = None if node is None else _node(play.system.topology, node)
-    play.through()
-    if event is not None and not any(event == found.event.id for found in play.workload.ledger.expectations):
+    scenario_run = ScenarioRun(run.setting, seed_of(run), trace)
+    chosen = None if node is None else _node(scenario_run.system.topology, node)
+    scenario_run.execute()
+    if event is not None and not any(event == found.event.id for found in scenario_run.workload.ledger.expectations):
         raise ScenarioError(f"no event {event!r} was published in this run; events are called e1, e2, …")
     yield from trace.lines(chosen, event)
     if event is not None:
@@ -383,25 +370,25 @@ AHEAD = 4
 """Runs that wait for each worker; enough that none is idle, few enough to stop soon."""
 
 
-def execute(runs: Sequence[Run], workers: int | None = None) -> Iterator[Outcome]:
+def execute_runs(runs: Sequence[Run], workers: int | None = None) -> Iterator[Outcome]:
     """The outcomes as they come; with one worker, in this process and in order."""
     count = min(workers or os.cpu_count() or 1, len(runs))
     if count <= 1:
-        yield from map(perform, runs)
+        yield from map(execute_run, runs)
         return
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"))
     try:
-        yield from _as_they_come(pool, runs, count * AHEAD)
+        yield from _execute_in(pool, runs, count * AHEAD)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _as_they_come(pool: ProcessPoolExecutor, runs: Sequence[Run], ahead: int) -> Iterator[Outcome]:
+def _execute_in(pool: ProcessPoolExecutor, runs: Sequence[Run], ahead: int) -> Iterator[Outcome]:
     waiting = iter(runs)
     under_way: set[Future[Outcome]] = set()
     while True:
         for run in waiting:
-            under_way.add(pool.submit(perform, run))
+            under_way.add(pool.submit(execute_run, run))
             if len(under_way) >= ahead:
                 break
         if not under_way:

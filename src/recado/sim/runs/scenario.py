@@ -35,6 +35,8 @@ from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.event import Event
 from recado.model.filter import TRUE, Filter
+from recado.protocols.pubsub import REQUESTS, ConfiguredProtocol, ProtocolError
+from recado.protocols.registry import DEFAULT, find_protocol
 
 # --- What one run is made of: the parts that a scenario file can say, with their defaults ----------------------------
 #
@@ -61,6 +63,14 @@ class ScenarioError(RecadoError):
     """A scenario file, or a setting in it, that cannot be run."""
 
 
+class SettingError(ScenarioError):
+    """A value that no run can have; ``path`` is its place in the setting, such as ``protocol.name``."""
+
+    def __init__(self, reason: str, path: str) -> None:
+        super().__init__(f"{reason} - at `$.{path}`")
+        self.reason, self.path = reason, path
+
+
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of the parts: a name that no part knows is an error, not a wish that is passed over."""
 
@@ -76,12 +86,15 @@ class TopologyPart(Part, frozen=True):
 
 
 class ProtocolPart(Part, frozen=True):
-    """``trees``, or a baseline by its name; ``options`` are that protocol's own settings."""
+    """A protocol by its name in ``recado.protocols.registry``, or ``module:Class``; ``options`` are its settings.
 
-    name: str = "trees"
+    ``protocol = "flooding"`` in a file is short for ``protocol.name = "flooding"``.
+    """
+
+    name: str = DEFAULT
     options: dict[str, Any] = {}
     reliable: bool = False
-    """Of trees: number, acknowledge and repeat the messages on every link, for networks that lose or repeat them."""
+    """Number, acknowledge and repeat the messages on every link, for networks that lose or repeat them."""
 
 
 class NetworkPart(Part, frozen=True):
@@ -179,6 +192,25 @@ class Setting(Part, frozen=True):
 PARTS = Setting.__struct_fields__
 
 
+def configure_protocol(setting: Setting) -> ConfiguredProtocol:
+    """The protocol of a setting; a SettingError if there is none, or if it cannot do what the setting asks."""
+    part = setting.protocol
+    try:
+        protocol = find_protocol(part.name)
+    except ProtocolError as error:
+        raise SettingError(str(error), "protocol.name") from None
+    try:
+        configured = protocol.configure(part.options)
+    except ProtocolError as error:
+        raise SettingError(str(error), f"protocol.options.{error.setting}".rstrip(".")) from None
+    if part.reliable and not protocol.reliable:
+        raise SettingError(f"protocol {part.name!r} cannot have reliable links", "protocol.reliable")
+    for request in REQUESTS:
+        if getattr(setting.workload.mix, request) and not protocol.understands(request):
+            raise SettingError(f"protocol {part.name!r} has no request {request!r}", f"workload.mix.{request}")
+    return configured
+
+
 def parameters(setting: Setting) -> dict[str, Any]:
     """The setting as flat names and values, as in ``topology.nodes``; how often it is run is no parameter."""
     plain = msgspec.to_builtins(setting)
@@ -259,7 +291,7 @@ def read_scenario(path: Path) -> Scenario:
 def parse_scenario(text: str, source: str = "scenario", name: str = "scenario") -> Scenario:
     """The scenario that a TOML text describes; ``source`` is what errors call it."""
     try:
-        file = msgspec.convert(tomllib.loads(text), ScenarioFile)
+        file = msgspec.convert(_expand(tomllib.loads(text)), ScenarioFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ScenarioError(f"{source}: {error}") from None
     if file.extends:
@@ -273,6 +305,17 @@ def parse_scenario(text: str, source: str = "scenario", name: str = "scenario") 
     if not 0 < count <= MOST_RUNS:
         raise ScenarioError(f"{source}: {count:,} runs; a scenario has 1 to {MOST_RUNS:,}")
     return Scenario(file.name or name, file.description, tuple(settings))
+
+
+def _expand(table: Table) -> Table:
+    """With ``protocol = "name"`` written out, in the base and in the configurations."""
+    named = {"protocol": {"name": table["protocol"]}} if isinstance(table.get("protocol"), str) else {}
+    sections = table.get("configurations")
+    if isinstance(sections, dict):
+        named["configurations"] = {
+            name: _expand(section) if isinstance(section, dict) else section for name, section in sections.items()
+        }
+    return table | named
 
 
 class _Configuration:
@@ -321,7 +364,10 @@ class _Configuration:
 
     def _convert(self, tree: dict[str, Any], sweep: Sequence[tuple[str, list[Any]]], choice: Sequence[int]) -> Setting:
         try:
-            return msgspec.convert(tree, Setting)
+            setting = msgspec.convert(tree, Setting)
+            configure_protocol(setting)
+        except SettingError as error:
+            raise self._error(error.reason, self._where_written(error.path, sweep, choice)) from None
         except msgspec.ValidationError as error:
             reason, _, place = str(error).partition(" - at `$")
             path = place.rstrip("`").lstrip(".")
@@ -330,6 +376,7 @@ class _Configuration:
             elif reason.startswith("Invalid enum value"):
                 reason = f"{reason}, not one of {', '.join(_choices(path))}"
             raise self._error(reason, self._where_written(path, sweep, choice)) from None
+        return setting
 
     def _where_written(self, path: str, sweep: Sequence[tuple[str, list[Any]]], choice: Sequence[int]) -> str:
         """Where the value of a path stands in the file."""
@@ -382,6 +429,8 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _nested(path: str, value: Any) -> dict[str, Any]:
+    if path == "protocol" and isinstance(value, str):
+        value = {"name": value}
     for name in reversed(path.split(".")):
         value = {name: value}
     return dict(value)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from recado.errors import EventError, LimitError, RecadoError
 from recado.model.codec import write_flat
 from recado.model.event import Event
-from recado.model.flat import checked
+from recado.model.flat import check_flat
 from recado.model.limits import Limits
 from recado.model.values import EPOCH, check_value, microseconds
 
@@ -68,7 +68,7 @@ def prepare(events: Sequence[Event], limits: Limits) -> list[Entry]:
 
 def _entry(event: Event, number: int, limits: Limits) -> Entry:
     try:
-        checked(event, limits)
+        check_flat(event, limits)
         if event.time is not None:
             check_value(event.time, "time", limits.string_chars)
         text = write_flat(event)

@@ -1,4 +1,7 @@
-"""The parser of the expression syntax: predicates joined by ``or``, ``and``, ``not``, parentheses and calls.
+"""The expression syntax: ``type == "StockExchange" and Stock == "PETR4" and (Price < 25 or Volume >= 1_000_000)``.
+
+``parse`` reads a text into the filter tree, ``format_expression`` writes a tree as text, and
+``parse(format_expression(f)) == f`` for every tree. docs/filter-language.md has the grammar.
 
 ``not`` binds tightest, then ``and``, then ``or``. The joins are kept on an explicit stack of frames, one for each open
 parenthesis, so depth costs no Python recursion and is refused by count. Parentheses are structure: ``(a and b) and c``
@@ -13,7 +16,8 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from recado.errors import FilterError
-from recado.filters.expression.lexer import (
+from recado.filters import cesql
+from recado.filters.lexer import (
     END,
     NAME,
     NUMBER,
@@ -27,7 +31,8 @@ from recado.filters.expression.lexer import (
     read_value,
     string_content,
 )
-from recado.filters.patterns import regex
+from recado.filters.nodes import KINDS, Written
+from recado.filters.patterns import TEXT_OPERATORS, regex
 from recado.model.filter import (
     FALSE,
     TRUE,
@@ -55,14 +60,7 @@ from recado.model.values import Value, kind_of
 
 
 _COMPARE: dict[str, CompareOp] = {"==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_TEXT: dict[str, TextOp] = {
-    "startswith": "prefix",
-    "prefix": "prefix",
-    "endswith": "suffix",
-    "suffix": "suffix",
-    "contains": "contains",
-    "like": "like",
-}
+_TEXT: dict[str, TextOp] = {word: op for op, known in TEXT_OPERATORS.items() for word in (known.word, op)}
 _WRONG_OPERATORS = {
     "=": "equality is written with two signs: ==",
     "===": "equality is written with two signs: ==",
@@ -85,9 +83,8 @@ _WRONG_OPERATORS = {
     "regex": 'a regular expression is written: name matches "..."',
     "ilike": 'ignore case with: name like i"..."',
 }
-_WORD_OPERATORS = (
-    "between", "in", "startswith", "endswith", "contains", "like", "matches", "exists", "similar to", "and", "or",
-)  # fmt: skip
+_TEXT_WORDS = [known.word for known in TEXT_OPERATORS.values()]
+_WORD_OPERATORS = ("between", "in", *_TEXT_WORDS, "matches", "exists", "similar to", "and", "or")
 
 
 def read_predicate(reader: Reader) -> Filter:
@@ -242,8 +239,6 @@ def _constant(reader: Reader) -> Filter:
 
 
 def _sql(reader: Reader) -> Filter:
-    from recado.filters import cesql  # noqa: PLC0415  # a language of its own, loaded only where a filter has it
-
     reader.advance()
     if reader.kind != STRING or reader.word[0] in "it":
         reader.fail(f"expected a CESQL expression in quotes but found {reader.describe()}", 'write: sql "a = 1"')
@@ -494,3 +489,23 @@ def _refuse_continuation(reader: Reader, frame: _Frame) -> NoReturn:
     elif reader.key == ",":
         hint = f"{hint}; commas stand in sets and in all(...), any(...)"
     reader.fail(f"expected 'and', 'or' or the end but found {reader.describe()}", hint)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def format_expression(node: Filter) -> str:
+    """The filter as an expression.
+
+    A join of two or more parts is written with its word, and a join inside a join always stands in parentheses. Joins
+    of one part or none are written ``all(x)``, ``any(x)``, ``all()`` and ``any()``.
+    """
+    texts: list[str] = []
+    todo: list[Written] = [node]  # what is still to be written, last first: depth costs no recursion
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        else:
+            todo += reversed(KINDS[type(item)].write(item))
+    return "".join(texts)

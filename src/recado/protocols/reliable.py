@@ -1,6 +1,6 @@
 """Reliable links for a network that loses, repeats or reorders messages. TCP does not need them; radio or UDP would.
 
-The tree protocol assumes links that are reliable and in order while they are up. ``ReliableLinks`` gives that to a
+Most protocols assume links that are reliable and in order while they are up. ``ReliableLinks`` gives that to a
 machine that it is put around: messages on a link are numbered, the receiver hands them on in order and once, and
 acknowledges the last one; what is not acknowledged is sent again, after waits that double up to a maximum.
 
@@ -12,7 +12,7 @@ sees the link go down and come up. At most ``window`` messages wait on a link: w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -31,16 +31,19 @@ from recado.protocols.machine import (
     Stimulus,
     TimerFired,
 )
-from recado.protocols.trees.messages import MESSAGES
-from recado.protocols.trees.state import LimitReached
+from recado.protocols.pubsub import LimitReached
 
 _RESENT_AT_ONCE = 64
 
+M = TypeVar("M")
 
-class Frame(msgspec.Struct, frozen=True, gc=False, tag="FRAME", tag_field="kind", array_like=True):
+
+class Frame(msgspec.Struct, Generic[M], frozen=True, gc=False, tag="FRAME", tag_field="kind", array_like=True):
+    """A message of the inner machine. A decoder takes ``Frame[messages] | Ack``."""
+
     session: int
     number: int
-    message: MESSAGES
+    message: M
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False, tag="ACK", tag_field="kind", array_like=True):
@@ -48,10 +51,6 @@ class Ack(msgspec.Struct, frozen=True, gc=False, tag="ACK", tag_field="kind", ar
 
     session: int
     number: int
-
-
-FRAMES = Frame | Ack
-"""The union that ``recado.protocols.wire.decoder`` takes."""
 
 
 class _Link:
@@ -154,7 +153,7 @@ class ReliableLinks:
 
     # -- in
 
-    def _on_frame(self, sender: NodeId, frame: Frame, now: float, rng: Rng) -> Sequence[Effect]:
+    def _on_frame(self, sender: NodeId, frame: Frame[Any], now: float, rng: Rng) -> Sequence[Effect]:
         link = self._links.get(sender)
         if link is None or frame.session < link.peer:
             return ()

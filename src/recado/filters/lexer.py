@@ -1,4 +1,4 @@
-"""Tokens of the expression syntax, read one at a time from one compiled regular expression.
+"""Tokens of the expression syntax, read one at a time from one compiled regular expression; and how they are written.
 
 The reader keeps exactly one token in sight and tokenises lazily, so a text that a limit refuses is never read to its
 end. Words of the language are case-insensitive: ``key`` holds what the grammar looks at (a word in lower case, or an
@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import NoReturn
 
 from recado.errors import FilterError
+from recado.filters.patterns import TEXT_OPERATORS
 from recado.model.limits import Limits
-from recado.model.values import INT_MAX, INT_MIN, Value, parse_time
+from recado.model.values import INT_MAX, INT_MIN, Value, format_time, parse_time
 
 NAME, QUOTED_NAME, NUMBER, STRING, OPERATOR, END, BAD = range(1, 8)
 
@@ -35,8 +36,8 @@ _TOKEN = re.compile(
 
 RESERVED = frozenset(
     {
-        "and", "or", "not", "true", "false", "exists", "all", "any", "sql", "between", "in", "startswith", "prefix",
-        "endswith", "suffix", "contains", "like", "matches", "similar",
+        "and", "or", "not", "true", "false", "exists", "all", "any", "sql", "between", "in", "matches", "similar",
+        *TEXT_OPERATORS, *(operator.word for operator in TEXT_OPERATORS.values()),
     }
 )  # fmt: skip
 """Words that are attribute names only between back quotes."""
@@ -245,3 +246,45 @@ def _instant(reader: Reader) -> datetime:
         return parse_time(string_content(reader))
     except ValueError as error:
         reader.fail(str(error), 'write t"2026-01-31T12:30:00Z" or t"2026-01-31T09:30:00-03:00"')
+
+
+# --- how names and values are written ---------------------------------------------------------------------------------
+
+_PLAIN = re.compile(PLAIN_NAME)
+_ESCAPE_OF = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\\": "\\\\"}
+
+
+def format_name(name: str) -> str:
+    """An attribute name, between back quotes where it could be misread."""
+    if _PLAIN.fullmatch(name) and name.lower() not in RESERVED:
+        return name
+    return format_string(name, "`")
+
+
+def format_value(value: Value) -> str:
+    """A literal that reads back as the same value of the same type."""
+    if isinstance(value, str):
+        return format_string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return f't"{format_time(value)}"'
+    if isinstance(value, float) and math.isinf(value):
+        return "infinity" if value > 0 else "-infinity"
+    return repr(value)
+
+
+def format_string(text: str, quote: str = '"') -> str:
+    """The text between quotes, as ``Reader`` reads it."""
+    if text.isprintable() and quote not in text and "\\" not in text:
+        return f"{quote}{text}{quote}"
+    return quote + "".join("\\" + char if char == quote else _escape(char) for char in text) + quote
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPE_OF:
+        return _ESCAPE_OF[char]
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from recado.protocols.baselines import BASELINES
-from recado.sim.runs.run import Play, perform, replay
+from recado.sim.runs.run import ScenarioRun, execute_run, replay
 from recado.sim.runs.scenario import Run, ScenarioError, Setting, parse_scenario
 
 SMALL = """
@@ -29,19 +29,19 @@ def run_of(text, **changes):
 
 
 def metrics(text):
-    return perform(run_of(text)).metrics
+    return execute_run(run_of(text)).metrics
 
 
 def test_a_run_is_its_seed():
     assert metrics(SMALL) == metrics(SMALL)
-    assert perform(run_of(SMALL, number=1)).metrics != metrics(SMALL)
+    assert execute_run(run_of(SMALL, number=1)).metrics != metrics(SMALL)
 
 
 def test_a_run_does_not_depend_on_hashing():
     program = (
         "import sys, msgspec\nfrom recado.sim.runs.scenario import parse_scenario\n"
-        "from recado.sim.runs.run import perform\n"
-        "sys.stdout.buffer.write(msgspec.json.encode(perform(parse_scenario(sys.argv[1]).runs()[0]).metrics))"
+        "from recado.sim.runs.run import execute_run\n"
+        "sys.stdout.buffer.write(msgspec.json.encode(execute_run(parse_scenario(sys.argv[1]).runs()[0]).metrics))"
     )
     found = [
         subprocess.run(
@@ -72,14 +72,13 @@ def test_every_protocol_delivers_all_of_a_workload(protocol):
 
 
 def test_all_protocols_of_a_sweep_meet_the_same_operations():
-    found = [
-        Play(run_of(f'{SMALL}\n[protocol]\nname = "{protocol}"\n').setting, 7) for protocol in ("trees", "flooding")
-    ]
-    for play in found:
-        play.through()
+    settings = [run_of(f'protocol = "{protocol}"\n{SMALL}').setting for protocol in ("trees", "flooding")]
+    found = [ScenarioRun(setting, 7) for setting in settings]
+    for run in found:
+        run.execute()
     first, second = (
-        [(expected.event, expected.publisher, expected.wanted) for expected in play.workload.ledger.expectations]
-        for play in found
+        [(expected.event, expected.publisher, expected.wanted) for expected in run.workload.ledger.expectations]
+        for run in found
     )
     assert first == second
 
@@ -155,15 +154,36 @@ def test_a_storm_of_failures_passes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[protocol]\nname = "gossip"', "there is no protocol 'gossip', only trees, flooding"),
-        ("[protocol.options]\nmod = 1", "trees have no option 'mod', only filtering"),
+        ('protocol = "gossip"', "there is no protocol 'gossip'; there are trees, flooding"),
+        ('[protocol]\nname = "gossip"', "and your own as module:Class - at `$.protocol.name`"),
+        ('[configurations.a]\nprotocol = "gossip"', "at `$.configurations.a.protocol.name`"),
+        ('[sweep]\nprotocol = ["trees", "gossip"]', "at `$.sweep.protocol[1].name`"),
+        ('protocol = "no.such:Thing"', "the module 'no.such' cannot be imported"),
+        ('protocol = "math:pi"', "'math' has no machine class 'pi' with the methods handle and inspect"),
+        ("[protocol.options]\nmod = 1", "protocol 'trees' has no setting 'mod'; it has filtering"),
         ('[protocol.options]\nfiltering = "none"', "Invalid enum value 'none' - at `$.protocol.options.filtering`"),
         ("[protocol.options]\nmax_rows = 0", "max_rows is 0; it has to be at least 1 - at `$.protocol.options`"),
         (
             '[protocol]\nname = "simple"\nreliable = true',
-            "only trees can have reliable links - at `$.protocol.reliable`",
+            "protocol 'simple' cannot have reliable links - at `$.protocol.reliable`",
         ),
-        ('[protocol]\nname = "flooding"\noptions = { speed = 3 }', "has no option 'speed'"),
+        ('[protocol]\nname = "flooding"\noptions = { speed = 3 }', "protocol 'flooding' has no setting 'speed'"),
+        (
+            '[protocol]\nname = "merging-imperfect"\noptions = { limit = 0 }',
+            "Expected `int` >= 1 - at `$.protocol.options.limit`",
+        ),
+    ],
+)
+def test_a_protocol_that_cannot_be_run_is_told_when_the_file_is_read(text, message):
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[protocol]\nname = "simple"\noptions = { root = "Z" }', "no node 'Z' in this topology"),
         ('[topology]\nkind = "ring"\nnodes = 2', "a ring has at least 3 nodes, not 2 - at `$.topology`"),
         ('[topology]\nkind = "edges"\nedges = "A-B C-D"', "the network is not in one piece - at `$.topology.edges`"),
         ('[topology]\nkind = "edges"\nedges = "A-B-C"', "at `$.topology`"),
@@ -173,7 +193,7 @@ def test_a_storm_of_failures_passes():
 )
 def test_what_cannot_be_run_is_told(text, message):
     with pytest.raises(ScenarioError) as caught:
-        perform(run_of(text))
+        execute_run(run_of(text))
     assert "configuration 'base'" in str(caught.value)
     assert message in str(caught.value)
 

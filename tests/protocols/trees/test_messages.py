@@ -2,10 +2,11 @@
 
 import pytest
 
-from recado.overlay.limits import LinkError
-from recado.overlay.protocol import TREES
+from recado.protocols.trees import PROTOCOL
 from recado.protocols.trees.messages import Graft, Interest, Join, MPYes, Q
+from recado.protocols.wire import WireError
 
+TREES = PROTOCOL.configure({})
 GOOD = Interest("s-1", 1, "Tick", "Price < 25")
 BROKEN = Interest("s-1", 1, "Tick", "Price <")
 NAMELESS = Interest("", 1, "Tick", "Price < 25")
@@ -22,5 +23,5 @@ def test_a_message_with_a_good_interest_is_read(message):
 
 @pytest.mark.parametrize("message", carriers(BROKEN) + carriers(NAMELESS), ids=lambda message: type(message).__name__)
 def test_a_message_with_a_bad_interest_is_refused(message):
-    with pytest.raises(LinkError, match="no message of protocol 'trees'"):
+    with pytest.raises(WireError, match="no message of protocol 'trees'"):
         TREES.decode(TREES.encode(message))
