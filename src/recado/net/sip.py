@@ -212,7 +212,7 @@ class Streams:
             del self._connections[connection.peer]
             self._on_failure(connection.peer)
 
-    def received(self, data: bytes, peer: Address) -> None:
+    def receive(self, data: bytes, peer: Address) -> None:
         self._on_message(data, peer)
 
     # -- the end
@@ -267,7 +267,7 @@ class Connection(asyncio.Protocol):
         elif self._framer.pending == len(data):
             self._wait(self._limits.message_seconds)
         for message in messages:
-            self._streams.received(message, self.peer)
+            self._streams.receive(message, self.peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:

@@ -502,7 +502,7 @@ def test_the_memory_of_numbers_is_bounded():
     assert not memory.add(19)
     assert not memory.add(15)
     assert memory.add(0)
-    assert len(memory._young) + len(memory._old) <= 11
+    assert len(memory) <= 11
 
 
 def test_an_unknown_request():

@@ -57,7 +57,7 @@ def link_up(a: AgentState, now: float) -> None:
         if a.state == "connected":  # the session was updated: the service may have given up answers before that
             renewal.greet_table(a)
         else:
-            connected(a, None, now)
+            become_connected(a, None, now)
         return
     a.state = "greeting"
     settings = a.settings
@@ -65,7 +65,7 @@ def link_up(a: AgentState, now: float) -> None:
     a.set_timer("greeting", settings.greeting_seconds)
 
 
-def connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
+def become_connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
     a.state = "connected"
     a.connected_at = now
     a.oldest = None
@@ -74,14 +74,14 @@ def connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
     a.cancel_timers("greeting")
     a.granted = a.window
     if welcome is not None:
-        welcomed(a, welcome)
+        take_welcome(a, welcome)
     if a.settings.silence_seconds:
         a.set_timer("silence", a.settings.silence_seconds)
     a.report(commands.Connected(not a.begun, welcome))
     renewal.greet_table(a)
 
 
-def welcomed(a: AgentState, welcome: m.Welcome) -> None:
+def take_welcome(a: AgentState, welcome: m.Welcome) -> None:
     """Where nobody said HELLO the service grants a window of its own, which the next ACK may change."""
     a.window, a.granted = min(a.settings.window, welcome.window), welcome.window
     _check_log(a, welcome)
@@ -166,7 +166,7 @@ def _answer_missing(a: AgentState, now: float) -> bool:
     return oldest is not None and now - a.oldest_at >= 2 * a.settings.silence_seconds
 
 
-def closing(a: AgentState, reason: str, now: float, rng: Rng) -> None:
+def take_closing(a: AgentState, reason: str, now: float, rng: Rng) -> None:
     """The service ends the connection: for good, if another connection of this device or an operator wanted it."""
     if reason in _FOR_GOOD:
         a.report(commands.HangUp(reason))
@@ -175,7 +175,7 @@ def closing(a: AgentState, reason: str, now: float, rng: Rng) -> None:
         hang_up(a, f"the service closes the connection: {reason}", now, rng)
 
 
-def not_welcome(a: AgentState, error: m.Error, now: float, rng: Rng) -> None:
+def take_refusal(a: AgentState, error: m.Error, now: float, rng: Rng) -> None:
     if error.code in _NOT_LET_IN:
         a.report(commands.HangUp(error.text))
         end(a, error.text, error.code)
@@ -223,7 +223,7 @@ def _take_request(a: AgentState, request: Any, now: float, rng: Rng) -> None:
                 dial(a)
         case commands.TurnedAway(code, text):
             if a.state == "dialling":
-                not_welcome(a, m.Error(None, code, text), now, rng)
+                take_refusal(a, m.Error(None, code, text), now, rng)
         case commands.Leave():
             _leave(a)
         case _:
@@ -304,12 +304,12 @@ def _receive_other(a: AgentState, message: m.FromService, now: float, rng: Rng) 
     match message:
         case m.Welcome():
             if a.state == "greeting":
-                connected(a, message, now)
+                become_connected(a, message, now)
             elif not a.settings.greets:
-                welcomed(a, message)
+                take_welcome(a, message)
         case m.Error():
             if a.state == "greeting":
-                not_welcome(a, message, now, rng)
+                take_refusal(a, message, now, rng)
             else:
                 _settle_request(a, message, now)
         case m.Replayed():
@@ -322,9 +322,9 @@ def _receive_other(a: AgentState, message: m.FromService, now: float, rng: Rng) 
         case m.SubCancelled(notice, sub_ids, reason):
             if a.inbox.noticed(notice):
                 for sub_id in sub_ids:
-                    renewal.cancelled(a, sub_id, reason)
+                    renewal.take_cancellation(a, sub_id, reason)
         case m.Closing(reason):
-            closing(a, reason, now, rng)
+            take_closing(a, reason, now, rng)
 
 
 def _settle_request(a: AgentState, answer: commands.Answer, now: float) -> None:

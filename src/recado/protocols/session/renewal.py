@@ -70,7 +70,7 @@ def own_answer(a: AgentState, ref: Own, answer: commands.Answer, now: float) -> 
         case (("renew" | "resubscribe"), m.Subscribed(_, _, expires_at)):
             a.report(commands.Renewed(ref.sub_id, expires_at))
         case "renew", m.Error(_, code) if code in _GONE and ref.sub_id in a.table.held:
-            cancelled(a, ref.sub_id, "expired", renewable=False)
+            take_cancellation(a, ref.sub_id, "expired", renewable=False)
         case (("renew" | "resubscribe"), m.Error(_, code, text)):
             _remove(a, ref.sub_id)
             a.report(commands.RenewalRefused(ref.sub_id, code, text))
@@ -88,7 +88,7 @@ def reconcile(a: AgentState, answer: m.Subs, now: float) -> None:
         a.table.put(record, str(one.get("expires_at") or ""), now)
         a.keep(sub_id)
     for sub_id in [sub_id for sub_id in a.table.held if sub_id not in server]:
-        cancelled(a, sub_id, "expired")
+        take_cancellation(a, sub_id, "expired")
     set_renewal(a, now)
 
 
@@ -97,7 +97,7 @@ def _elsewhere(a: AgentState, members: Mapping[str, Any]) -> bool:
     return members.get("scope") == "this device" and members.get("device") not in (None, a.settings.device)
 
 
-def cancelled(a: AgentState, sub_id: str, reason: str, renewable: bool = True) -> None:
+def take_cancellation(a: AgentState, sub_id: str, reason: str, renewable: bool = True) -> None:
     held = a.table.held.get(sub_id)
     policy = a.settings.on_cancelled
     if held is None or reason != "expired" or "expires_at" in held.record or policy in ("ignore", "callback"):

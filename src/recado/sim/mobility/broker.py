@@ -133,7 +133,9 @@ class Broker(Switchboard):
             for effect in self.desk.take_effects():
                 self._effect(effect, now)
             while self._todo:
-                self._wanted(*self._todo.popleft(), now)
+                call, wanted = self._todo.popleft()
+                if self._calls.get(call.id) is call:  # else the session has ended meanwhile
+                    self._wanted(call, wanted, now)
             busy = bool(self.desk.effects)
 
     def _effect(self, effect: Any, now: float) -> None:
