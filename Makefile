@@ -20,7 +20,7 @@ PEERS := $(VENV)/.ready-bench
 SETUP := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench experiments lock clean $(addprefix test-all-,$(LONG))
+.PHONY: help demo test test-all check format api bench experiments lock clean $(addprefix test-all-,$(LONG))
 
 help:
 	@echo "make demo         match a sample, run a service with a subscriber who moves, then Spark on its log"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-all     the long tests, coverage, bounds checks in kernels, and fuzzing (hours); its parts:"
 	@echo "                  $(addprefix test-all-,$(LONG))"
 	@echo "make format       format the code and fix what can be fixed"
+	@echo "make api          write docs/api from the docstrings"
 	@echo "make bench        measure matching (SUBJECT=service for another subject, BENCH='' for a full run, 'BENCH=--json' for data)"
 	@echo "make experiments  repeat the documents' experiments (EXPERIMENT='' for full runs, EXPERIMENTS=trees for one)"
 	@echo "make lock         choose the newest versions again and pin them in constraints.txt"
@@ -63,7 +64,7 @@ test-all-pairs: $(DEV)
 	$(LONGER) -m long -k ten_thousand_million tests/matching/test_exact.py
 
 test-all-service: $(DEV)
-	$(LONGER) -m "long or not long" tests/broker tests/server tests/store tests/crash tests/client tests/net tests/peers
+	$(LONGER) -m "long or not long" tests/broker tests/server tests/store tests/crash tests/client tests/net tests/peers tests/test_front_door.py
 
 test-all-protocols: $(DEV)
 	$(LONGER) -m "long or not long" tests/protocols tests/sim --ignore=tests/sim/runs/test_spark.py
@@ -84,8 +85,11 @@ format: $(DEV)
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
+api: $(DEV)
+	$(PY) docs/generate_api.py
+
 bench: $(PEERS)
-	$(PY) -m benchmarks $(SUBJECT) $(BENCH)
+	$(PY) -m benchmarks run $(SUBJECT) $(BENCH)
 
 experiments: $(RUN)
 	@for name in $(EXPERIMENTS); do echo $$name; $(PY) -m experiments run $$name $(EXPERIMENT) || exit 1; done
@@ -111,13 +115,13 @@ $(PY):
 
 $(RUN): $(SETUP) | $(PY)
 	@echo "installing Recado into $(VENV) (once)"
-	@$(INSTALL) --editable '.[spark,sim,semantics]'
+	@$(INSTALL) --editable '.[all]'
 	@$(MODEL)
 	@touch $@
 
 $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
-	@$(INSTALL) --editable '.[dev,bench,spark,sim,semantics]'
+	@$(INSTALL) --editable '.[all,dev,bench]'
 	@$(MODEL)
 	@.ci/install-peers
 	@touch $(RUN) $@

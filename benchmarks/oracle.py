@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.baselines import BATCH_BASELINES, EVENT_BASELINES, UnsuitableError
+from benchmarks.harness import DisagreementError
 from benchmarks.workloads import Workload, to_events
-from benchmarks.yardsticks import BATCH_YARDSTICKS, EVENT_YARDSTICKS, UnsuitableError
-from recado.errors import RecadoError
 from recado.filters.evaluate import walk
 from recado.filters.patterns import like_tokens
 from recado.matching.batch import match_batch
@@ -26,10 +26,6 @@ from recado.model.filter import Between, Compare, Filter, In, Text
 from recado.model.subscription import Subscription
 
 Answers = list[list[str]]
-
-
-class DisagreementError(RecadoError):
-    """An engine does not give what the oracle gives; no figure of it is worth anything."""
 
 
 def check(workload: Workload, peers: Iterable[str], subscriptions: int, events: int) -> int:
@@ -98,7 +94,7 @@ Answer = Callable[[Sequence[Subscription], pa.RecordBatch, Sequence[Event]], Ans
 def _engines(peers: Iterable[str]) -> dict[str, Answer]:
     engines: dict[str, Answer] = {"index": index_answers, "batch": batch_answers}
     for name in peers:
-        engines[name] = _batch_peer(name) if name in BATCH_YARDSTICKS else _event_peer(name)
+        engines[name] = _batch_peer(name) if name in BATCH_BASELINES else _event_peer(name)
     return engines
 
 
@@ -117,7 +113,7 @@ def batch_answers(sample: Sequence[Subscription], batch: pa.RecordBatch, events:
 
 def _batch_peer(name: str) -> Answer:
     def answers(sample: Sequence[Subscription], batch: pa.RecordBatch, events: Sequence[Event]) -> Answers:
-        peer = BATCH_YARDSTICKS[name]()
+        peer = BATCH_BASELINES[name]()
         peer.build(sample)
         numbers, owners = peer.match_batch(batch)
         return grouped(len(batch), numbers, [sample[owner].id for owner in owners.tolist()])
@@ -127,7 +123,7 @@ def _batch_peer(name: str) -> Answer:
 
 def _event_peer(name: str) -> Answer:
     def answers(sample: Sequence[Subscription], batch: pa.RecordBatch, events: Sequence[Event]) -> Answers:
-        peer = EVENT_YARDSTICKS[name]()
+        peer = EVENT_BASELINES[name]()
         peer.build(sample)
         return [[sample[owner].id for owner in peer.match(event)] for event in events]
 

@@ -1,26 +1,58 @@
-"""RUDP on loopback, both sides in one process: messages a second one way, and the time of one there and back.
+"""RUDP on loopback, both sides in one process: messages a second one way, and the time of one there and back."""
 
-python -m benchmarks.rudp [seconds]
-"""
+from __future__ import annotations
 
 import asyncio
-import sys
 import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
+from benchmarks.harness import Case, Record, Subject, table
 from recado.net import RudpEndpoint
 from recado.protocols.rudp import PROFILES, QueueFull
 
+TRIED = ("classic", "fast")
 
-async def measure(name, size, seconds):
-    a, b = (RudpEndpoint(("127.0.0.1", 0), PROFILES[name]) for _ in range(2))
-    got = [0]
 
-    def count(_):
-        got[0] += 1
+class Messages(Record, frozen=True, tag="messages"):
+    """Messages of one size with one profile; the CPU seconds are those of both sides."""
 
-    near, far = a.new_conn_id(), b.new_conn_id()
-    link = a.open(b.address, near, far, print, print)
-    b.open(a.address, far, near, count, print)
+    profile: str
+    size: int
+    messages: int
+    datagrams: int
+    resent: int
+    seconds: float
+    cpu_seconds: float
+    round_trip_seconds: float
+
+
+def plan(quick: bool, parts: Sequence[str]) -> list[Case]:
+    seconds = 0.3 if quick else 2.0
+    return [
+        Case(profile, f"{profile}, {size:,} bytes", partial(_messages, profile, size, seconds))
+        for profile in TRIED
+        for size in (200, 1_200, 64_000)
+    ]
+
+
+def _messages(profile: str, size: int, seconds: float, _: Path) -> Iterator[Messages]:
+    yield asyncio.run(send_messages(profile, size, seconds))
+
+
+async def send_messages(profile: str, size: int, seconds: float) -> Messages:
+    """As many as the queue takes."""
+    sender, receiver = (RudpEndpoint(("127.0.0.1", 0), PROFILES[profile]) for _ in range(2))
+    received = 0
+
+    def count(_: object) -> None:
+        nonlocal received
+        received += 1
+
+    near, far = sender.new_conn_id(), receiver.new_conn_id()
+    link = sender.open(receiver.address, near, far, _ignore, _ignore)
+    receiver.open(sender.address, far, near, count, _ignore)
     message, end = bytes(size), time.perf_counter() + seconds
     started, cpu_started = time.perf_counter(), time.process_time()
     while time.perf_counter() < end:
@@ -31,23 +63,39 @@ async def measure(name, size, seconds):
             pass
         await asyncio.sleep(0)
     await link.ping()
-    took, cpu = time.perf_counter() - started, time.process_time() - cpu_started
-    counters = a.counters()
+    taken, cpu = time.perf_counter() - started, time.process_time() - cpu_started
+    counters = sender.counters()
     datagrams = 2 * (counters.sent + counters.resent)
-    print(
-        f"{name:8} {size:>7,} B: {got[0] / took:>7,.0f} messages/s, {got[0] / cpu:>7,.0f} a CPU second, "
-        f"{datagrams / cpu:>7,.0f} datagrams a CPU second, {got[0] * size / took / 1e6:>6.1f} MB/s, "
-        f"{counters.resent} resent, round trip {link.rtt_seconds * 1e6:,.0f} us"
-    )
-    a.close()
-    b.close()
+    found = Messages(profile, size, received, datagrams, counters.resent, taken, cpu, link.rtt_seconds)
+    sender.close()
+    receiver.close()
+    return found
 
 
-async def main(seconds):
-    for name in ("classic", "fast"):
-        for size in (200, 1200, 64_000):
-            await measure(name, size, seconds)
+def _ignore(*_: object) -> None:
+    """Nothing comes back to the sender."""
 
 
-if __name__ == "__main__":
-    asyncio.run(main(float(sys.argv[1]) if len(sys.argv) > 1 else 2.0))
+SUBJECT = Subject(
+    name="rudp",
+    title="RUDP, measured",
+    parts=TRIED,
+    plan=plan,
+    tables=(
+        table(
+            "Messages over loopback, both sides in one process",
+            Messages,
+            {
+                "profile": lambda r: r.profile,
+                "bytes": lambda r: r.size,
+                "messages/s": lambda r: r.messages / r.seconds,
+                "messages/CPU s": lambda r: r.messages / r.cpu_seconds,
+                "datagrams/CPU s": lambda r: r.datagrams / r.cpu_seconds,
+                "MB/s": lambda r: r.messages * r.size / r.seconds / 1e6,
+                "resent": lambda r: r.resent,
+                "round trip, us": lambda r: r.round_trip_seconds * 1e6,
+            },
+        ),
+    ),
+    packages=("msgspec",),
+)

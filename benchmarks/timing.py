@@ -7,16 +7,31 @@ The garbage collector is off while the clock runs.
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 
-from benchmarks.records import Rate
+from benchmarks.harness import Rate
 
+ONE_THREAD = {
+    "POLARS_MAX_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_IO_THREADS": "1",
+}
+"""Has to be in the environment before the libraries are imported."""
 RUNS = 5
 FEW_RUNS = 2  # where one unit of work takes longer than all runs should
+
+
+T = TypeVar("T")
 
 
 def measure(step: Callable[[int], object], units: int, events_per_unit: float, seconds: float) -> Rate:
@@ -81,3 +96,45 @@ def process_bytes() -> int:
         return 0
     pages = int(status.read_text().split()[1])
     return pages * 4096
+
+
+def percentiles(values: Sequence[float], *percents: float) -> list[float]:
+    """The values that so many percent are not above."""
+    ordered = sorted(values)
+    return [ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] for percent in percents]
+
+
+# --- processes of their own -------------------------------------------------------------------------------------------
+
+
+def run_apart(work: Callable[..., T], *arguments: Any, initializer: Callable[[], None] | None = None) -> T:
+    """Call something in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=initializer) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def run_alone(work: Callable[..., T], *arguments: Any) -> T:
+    """The same on one core, with every library held to one thread."""
+    with _environment(ONE_THREAD):
+        return run_apart(work, *arguments, initializer=_stay_on_one_core)
+
+
+def _stay_on_one_core() -> None:
+    """Stay on one core, where the system can be asked for that."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

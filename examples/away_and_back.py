@@ -11,12 +11,11 @@ import tempfile
 from pathlib import Path
 
 import recado
-from recado.client import Client
 from recado.server.config import make_config
 from recado.server.server import Server
 
 
-async def listen(ana: Client, last: float) -> None:
+async def listen(ana: recado.Client, last: float) -> None:
     """Take what comes under the name "cheap" until a price is seen."""
     async for one in ana.subscribe("Price < 25", type="Tick", id="cheap"):
         print(f"  {one['Stock']} at {one['Price']}" + (" (it waited)" if one.queued else ""))

@@ -5,16 +5,14 @@ Run: ``python examples/stock_alerts.py``
 
 from __future__ import annotations
 
-from recado.filters import expression
-from recado.matching.index import Index
-from recado.model import Event, Subscription
+from recado import Event, Index, Subscription, parse
 
 
 def main() -> None:
     index = Index()
-    index.add(Subscription("ana", expression.parse('Stock == "PETR4" and Price < 25')))
-    index.add(Subscription("bruno", expression.parse('Stock in {"PETR4", "VALE3"} and Volume >= 1_000_000')))
-    index.add(Subscription("carla", expression.parse("Change <= -4 or Change >= 4"), type="StockExchange"))
+    index.add(Subscription("ana", parse('Stock == "PETR4" and Price < 25')))
+    index.add(Subscription("bruno", parse('Stock in {"PETR4", "VALE3"} and Volume >= 1_000_000')))
+    index.add(Subscription("carla", parse("Change <= -4 or Change >= 4"), type="StockExchange"))
 
     ticks = [
         Event(

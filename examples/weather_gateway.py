@@ -5,11 +5,7 @@ Run: ``python examples/weather_gateway.py``
 
 from __future__ import annotations
 
-from recado.errors import EventError
-from recado.filters.syntax import parse_filter
-from recado.matching.index import Index
-from recado.model import Subscription
-from recado.model.codec import read_event, write_flat
+from recado import EventError, Index, Subscription, parse, read_event, write_flat
 
 CLOUD_EVENT = """
 {"specversion": "1.0", "id": "r-1", "source": "/stations/porto", "type": "reading", "subject": "Porto",
@@ -21,9 +17,9 @@ BROKEN = '{"id": "r-3", "type": "reading", "umidade": [1, 2'
 
 def main() -> None:
     index = Index()
-    index.add(Subscription("humid and mild", parse_filter("{umidade, GT, 60; temperatura média, LE, 25}")))
-    index.add(Subscription("storm", parse_filter("wind.gusts > 70")))  # an array: some element is above 70
-    index.add(Subscription("dry", parse_filter("not (umidade >= 50)")))
+    index.add(Subscription("humid and mild", parse("{umidade, GT, 60; temperatura média, LE, 25}")))
+    index.add(Subscription("storm", parse("wind.gusts > 70")))  # an array: some element is above 70
+    index.add(Subscription("dry", parse("not (umidade >= 50)")))
 
     for message in (CLOUD_EVENT, FLAT_EVENT, BROKEN):
         try:

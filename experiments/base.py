@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from experiments.blocks import Table
 from experiments.expected import Expected, ExperimentError, Measured, read_expected
-from experiments.report.blocks import Table
 from recado.sim.runs.results import Row
 from recado.sim.runs.scenario import Scenario, Setting, parse_scenario
 

@@ -13,7 +13,7 @@ from recado.cli.output import console, for_people, write_json, write_line
 from recado.cli.verb import FAILED, OK, run_app, verb
 
 if TYPE_CHECKING:
-    from experiments.report.page import Written
+    from experiments.report import Written
     from experiments.run import Progress
 
 _HELP = """\
@@ -88,7 +88,7 @@ def run(
         No progress.
     """
     from experiments.base import load
-    from experiments.report.page import write_report
+    from experiments.report import write_report
     from experiments.run import run_experiment
 
     experiment = load(name)
@@ -118,7 +118,7 @@ def report(
         Write NDJSON even on a terminal.
     """
     from experiments.base import load
-    from experiments.report.page import write_report
+    from experiments.report import write_report
     from experiments.run import read_all
 
     experiment = load(name)

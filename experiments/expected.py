@@ -1,8 +1,9 @@
 """What a document says, as data: ``expected.toml`` of an experiment, and the verdict on each of its lines.
 
 A **value** is one number or text; it holds if the measured one is within the tolerance. A **claim** is a sentence with
-one or more checks on measurements; it holds if all of them do. Both say where they stand in the document, and whether
-the document prints them or they were derived from its algorithms.
+one or more checks on measurements; it holds if all of them do. Both say whether the document prints them (``printed``)
+or they were derived from it, and where (``place``: the document's own section, figure or table, in which a line stands
+or from which it was derived).
 
 Where the outcome is known to differ, ``expect`` says so and ``reason`` tells why. A reason belongs to that outcome
 alone: it is shown if the verdict is the expected one; any other verdict is flagged as a surprise.
@@ -43,7 +44,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Value(Line, frozen=True, kw_only=True):
-    """A published number or text, and the name of the measurement that stands beside it."""
+    """A printed or derived number or text, and the name of the measurement that stands beside it."""
 
     what: str
     published: float | str

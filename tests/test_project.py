@@ -23,6 +23,7 @@ def requirement_names(requirements):
 def test_every_dependency_is_pinned():
     extras = PROJECT["project"]["optional-dependencies"].values()
     wanted = requirement_names([*PROJECT["project"]["dependencies"], *(one for extra in extras for one in extra)])
+    wanted.remove("recado")  # one extra may contain another
     pins = (ROOT / "constraints.txt").read_text().splitlines()
     assert all("==" in pin for pin in pins)
     assert wanted <= requirement_names(pins)

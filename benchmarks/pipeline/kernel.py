@@ -1,11 +1,4 @@
-"""Part two: how much of the matcher's speed is left on Spark.
-
-Both sides do the same job: events are read from Parquet, only the columns that filters name, in batches of the size
-that Spark makes; the very function that runs in executors matches them; and the notifications, as Arrow, go nowhere. A
-plain process does that on one core, then as many at once as there are cores, which tells what the machine allows, since
-cores share memory and caches. The matcher without reading and notifications is timed too, on batches in memory.
-``floor`` then tells how much of the rest is Spark's own.
-"""
+"""Part two: how much of the matcher's speed is left on Spark, and what Spark itself costs."""
 
 from __future__ import annotations
 
@@ -18,22 +11,33 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
-from benchmarks.pipeline.data import Form
-from benchmarks.pipeline.floor import Job, ReadyMade, costs
-from benchmarks.pipeline.records import PLAIN, Cost, Kernel, Step
-from benchmarks.pipeline.stage import Stage
-from benchmarks.records import Rate
+from benchmarks.harness import Rate, Step
+from benchmarks.pipeline.fixture import Cpu, Fixture, Form, Way, seconds_of, spark_cpu
+from benchmarks.pipeline.report import EXCHANGE, PLAIN, READ, SENT, WHOLE, Cost, Kernel
 from benchmarks.timing import measure
 from benchmarks.workloads import Stock, Wide, Workload
 from recado.matching.batch import match_batch
-from recado.pipeline.match import match
+from recado.pipeline.match import finished, match, needed, output_schema
 from recado.pipeline.sets import load_folder
 from recado.pipeline.worker import ROWS_OUT, EventForm, match_record_batch
+
+# --- kernel -----------------------------------------------------------------------------------------------------------
+# Part two: how much of the matcher's speed is left on Spark.
+#
+# Both sides do the same job: events are read from Parquet, only the columns that filters name, in batches of the size
+# that Spark makes; the very function that runs in executors matches them; and the notifications, as Arrow, go nowhere.
+# A plain process does that on one core, then as many at once as there are cores, which tells what the machine allows,
+# since cores share memory and caches. The matcher without reading and notifications is timed too, on batches in memory.
+# Then the job is built up step by step, which tells how much of the rest is Spark's own.
+
 
 FIELDS = ("event_id", "subscription_id", "owner", "event_time")
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -62,20 +66,20 @@ class Bare(msgspec.Struct, frozen=True):
     ready: ReadyMade
 
 
-def kernel(stage: Stage) -> Iterator[Kernel | Cost | Step]:
+def kernel(fixture: Fixture) -> Iterator[Kernel | Cost | Step]:
     """The matcher bare and on Spark: where notifications are many (*stock*), and where attributes are (*wide*)."""
-    plan = stage.plan
+    plan = fixture.plan
     stock, wide = Stock(size=plan.kernel_size), Wide(size=plan.kernel_size)
     cases: tuple[tuple[Workload, Form], ...] = ((stock, "columns"), (wide, "columns"), (wide, "JSON"))
     for workload, form in cases:
         yield Step(f"kernel: {workload.title}, subscriptions")
-        subscription_set = stage.data.subscriptions(workload)
+        subscription_set = fixture.data.subscriptions(workload)
         yield Step(f"kernel: {workload.title}, {form}, plain processes")
-        bare, together = plain(stage, workload, form)
+        bare, together = plain(fixture, workload, form)
         yield Step(f"kernel: {workload.title}, {form}, Spark")
-        first = stage.data.block(workload) // 4
+        first = fixture.data.block(workload) // 4
         way = partial(match, subscriptions=subscription_set, json=JSON_COLUMN[form])
-        events, rate = stage.rate(workload, way, first, plan.kernel_seconds, form)
+        events, rate = fixture.rate(workload, way, first, plan.kernel_seconds, form)
         yield Kernel(
             workload=workload.name,
             subscriptions=workload.size,
@@ -90,20 +94,20 @@ def kernel(stage: Stage) -> Iterator[Kernel | Cost | Step]:
         )
         yield Step(f"kernel: {workload.title}, {form}, Spark step by step")
         yield Cost(workload.name, workload.size, form, PLAIN, events, bare.alone, 0.0, bare.cpu_seconds)
-        yield from costs(Job(stage, workload, form, events), way, bare.ready)
+        yield from costs(Job(fixture, workload, form, events), way, bare.ready)
 
 
-def plain(stage: Stage, workload: Workload, form: Form) -> tuple[Bare, Rate]:
+def plain(fixture: Fixture, workload: Workload, form: Form) -> tuple[Bare, Rate]:
     """One process alone, then the sum of one process for each core."""
-    size = min(int(stage.spark.conf.get(BATCH_ROWS) or 0), stage.data.block(workload) // BATCHES)
-    subscription_set = stage.data.subscriptions(workload)
+    size = min(int(fixture.spark.conf.get(BATCH_ROWS) or 0), fixture.data.block(workload) // BATCHES)
+    subscription_set = fixture.data.subscriptions(workload)
     place = str(subscription_set.path(subscription_set.current().number))
-    events = str(stage.data.event_folder(workload, size * BATCHES, form, files=BATCHES))
-    work = Work(place, events, form, size, stage.plan.seconds)
+    events = str(fixture.data.event_folder(workload, size * BATCHES, form, files=BATCHES))
+    work = Work(place, events, form, size, fixture.plan.seconds)
     bare = _in_processes(1, work)[0]
-    if stage.plan.cores == 1:
+    if fixture.plan.cores == 1:
         return bare, bare.alone
-    rates = [found.alone for found in _in_processes(stage.plan.cores, work)]
+    rates = [found.alone for found in _in_processes(fixture.plan.cores, work)]
     return bare, Rate(best=sum(rate.best for rate in rates), median=sum(rate.median for rate in rates))
 
 
@@ -163,3 +167,84 @@ def read_batch(file: Path, names: Container[str]) -> pa.RecordBatch:
     needed = [name for name in parquet.schema_arrow.names if name in names or name in ("id", "time", "event")]
     (batch,) = parquet.read(needed, use_threads=False).combine_chunks().to_batches()
     return batch
+
+
+# --- what Spark itself costs ------------------------------------------------------------------------------------------
+# What Spark itself costs: the job of part two, built up step by step around a matcher that does nothing.
+#
+# - *read*: the columns that filters name are read from Parquet, and that is all;
+# - *sent*: they travel to a Python function that counts them;
+# - *exchange*: the function also gives back as many notifications as matching would, made beforehand;
+# - *whole*: the job itself.
+#
+# What lies between *exchange* and *whole* is ours; the rest is the price of Spark's Python exchange, and no matcher in
+# Python can be faster on Spark than *exchange*.
+
+
+class ReadyMade(msgspec.Struct, frozen=True):
+    """Stands for the matcher: gives back so many notifications an event, the same ones again and again."""
+
+    notifications: pa.RecordBatch
+    per_event: float
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        due = 0.0
+        for batch in batches:
+            due += batch.num_rows * self.per_event
+            while due >= 1:
+                part = self.notifications.slice(0, int(due))
+                due -= part.num_rows
+                yield part
+
+
+def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+
+class Job(NamedTuple):
+    """What is matched."""
+
+    fixture: Fixture
+    workload: Workload
+    form: Form
+    size: int
+
+    def events(self) -> DataFrame:
+        """With the columns that travel."""
+        fixture, workload = self.fixture, self.workload
+        events = fixture.data.events(fixture.spark, workload, self.size, self.form)
+        if self.form == "JSON":
+            return events
+        return events.select(*needed(events, fixture.data.subscriptions(workload).current()))
+
+
+def costs(job: Job, whole: Way, ready: ReadyMade) -> Iterator[Cost]:
+    """Every step: its rate, and the CPU time of JVM and Python."""
+    steps: dict[str, Way] = {
+        READ: lambda events: events,
+        SENT: lambda events: events.mapInArrow(counted, "rows long"),
+        EXCHANGE: lambda events: exchanged(events, ready),
+        WHOLE: whole,
+    }
+    events = job.events()
+    for step, way in steps.items():
+        rate, cpu = _measured(way(events), job.size, job.fixture.plan.runs)
+        yield Cost(
+            job.workload.name, job.workload.size, job.form, step, job.size, rate,
+            jvm_seconds=cpu.jvm / job.size, python_seconds=cpu.python / job.size,
+        )  # fmt: skip
+
+
+def exchanged(events: DataFrame, ready: ReadyMade) -> DataFrame:
+    """The plan of ``match``, with notifications that are ready made."""
+    schema = output_schema(events, include_event=False, include_constraints=False, expiry=False, rejected=False)
+    return finished(events.mapInArrow(ready.__call__, schema))
+
+
+def _measured(frame: DataFrame, count: int, runs: int) -> tuple[Rate, Cpu]:
+    """After one run to warm up, the rate, and the mean CPU time of a run."""
+    seconds_of(frame)
+    before = spark_cpu()
+    times = [seconds_of(frame) for _ in range(runs)]
+    used = spark_cpu().since(before)
+    return Rate(best=count / min(times), median=count / median(times)), Cpu(used.jvm / runs, used.python / runs)

@@ -20,9 +20,9 @@ import httpx
 
 from benchmarks.service.brokers import Running
 from benchmarks.service.drivers.recado import DAY_SECONDS
-from benchmarks.service.load import percentiles
-from benchmarks.service.plan import Plan
-from benchmarks.service.records import Attack
+from benchmarks.service.report import Attack
+from benchmarks.service.workload import Plan
+from benchmarks.timing import percentiles
 from recado.client import Client, connect
 from recado.errors import RecadoError
 

@@ -11,20 +11,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
-from benchmarks.service.absence import Arrivals
-from benchmarks.service.brokers import RECADO, RECADO_WITH_SIP, Running, Setting
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from benchmarks.service.brokers import RECADO, RECADO_WITH_SIP, BrokerError, Running, Setting
 from benchmarks.service.drivers.base import Heard, Publisher
 from benchmarks.service.drivers.recado import DAY_SECONDS, Recado
-from benchmarks.service.load import percentiles
-from benchmarks.service.plan import Plan
-from benchmarks.service.records import Handover
-from benchmarks.service.session import Session, open_session
-from benchmarks.service.workload import TYPE
-from recado.client import Client, Subscription
-from recado.client.options import make_options
+from benchmarks.service.loads import Arrivals
+from benchmarks.service.report import Handover
+from benchmarks.service.workload import TYPE, Plan, number_of
+from benchmarks.timing import percentiles
+from recado.client import Client, ClientSubscription
+from recado.client import connect as connect_client
 from recado.client.transports.sip import SipTransport
+from recado.protocols.session import messages as m
 
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
 TICK_SECONDS = 0.005
@@ -156,7 +159,7 @@ class OverSip:
 
     def __init__(self, at: Running, heard: Heard) -> None:
         url = f"recado+sip://traveller@localhost;registrar=127.0.0.1:{at.sip_port}"
-        options = make_options(url, user=None, device="bench", state=None)
+        options = connect_client(url, device="bench").options
         self._line = SipTransport(options.target, options.device, poll_seconds=POLL_SECONDS)
         self._client = Client(options, self._line)
         self._heard = heard
@@ -170,7 +173,7 @@ class OverSip:
         await subscription.ready()
         self._listening = asyncio.create_task(self._listen(subscription))
 
-    async def _listen(self, subscription: Subscription) -> None:
+    async def _listen(self, subscription: ClientSubscription) -> None:
         async for notification in subscription:
             self._heard(notification["number"])
 
@@ -188,3 +191,116 @@ class OverSip:
 
 
 TRANSPORTS: dict[str, type[OverWebSocket | OverSip]] = {"WebSocket": OverWebSocket, "SIP/RUDP": OverSip}
+
+
+# --- session ----------------------------------------------------------------------------------------------------------
+# One WebSocket session of Recado in the hands of the benchmark, so that it can be moved and left as networks do it.
+#
+# The messages are those of ``recado.protocols.session.messages``; what is asked in one turn of the event loop leaves in
+# one frame, and a frame of notifications is acknowledged once.
+
+
+PATH = "/v1/session"
+MEBIBYTE = 2**20
+
+
+async def open_session(
+    port: int, user: str, heard: Heard, source: str = "127.0.0.1", seen: int | None = None
+) -> Session:
+    """Connect from an address; ``seen`` is the last nid of the session before."""
+    url = f"ws://127.0.0.1:{port}{PATH}?user={user}"
+    socket = await connect(
+        url, compression=None, max_size=4 * MEBIBYTE, local_addr=(source, 0), ping_interval=None, proxy=None
+    )
+    session = Session(socket, heard, -1 if seen is None else seen)
+    await session.begin(seen)
+    return session
+
+
+class Session:
+    """One connection: requests with their answers, notifications handed on and acknowledged."""
+
+    def __init__(self, socket: ClientConnection, heard: Heard, seen: int = -1) -> None:
+        self._socket, self._heard = socket, heard
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._outgoing: list[m.FromAgent] = []
+        self._next = 0
+        self._writing: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self.seen = seen
+
+    async def begin(self, seen: int | None) -> None:
+        await self._socket.send(m.encode([m.Hello("bench", seen=seen)]), text=True)
+        self._take(await self._socket.recv(decode=False))
+        self._reading = asyncio.create_task(self._read())
+
+    async def subscribe(self, name: str, text: str | None) -> None:
+        record = {"id": name, "type": TYPE, "ttl": 86_400} | ({"filter": text} if text else {})
+        await self._ask(m.Subscribe(self._number(), msgspec.Raw(msgspec.json.encode(record))))
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _ask(self, request: m.Subscribe) -> asyncio.Future[Any]:
+        answer = self._waiting[request.req] = self._loop.create_future()
+        self._say(request)
+        return answer
+
+    def _say(self, message: m.FromAgent) -> None:
+        self._outgoing.append(message)
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        while self._outgoing:
+            messages, self._outgoing = self._outgoing, []
+            await self._socket.send(m.encode(messages), text=True)
+        self._writing = None
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._take(await self._socket.recv(decode=False))
+        except ConnectionClosed as error:
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(BrokerError(f"the service closed the connection: {error}"))
+
+    def _take(self, frame: bytes) -> None:
+        upto = None
+        for message in m.from_service(frame):
+            match message:
+                case m.Ok(req) | m.Subscribed(req):
+                    self._waiting.pop(req).set_result(None)
+                case m.Notify(nid, _, event):
+                    upto = nid
+                    if nid > self.seen:
+                        self.seen = nid
+                        self._heard(number_of(bytes(event)))
+                case m.Error(req, code, text):
+                    error = BrokerError(f"{code}: {text}")
+                    if req is None:
+                        raise error
+                    self._waiting.pop(req).set_exception(error)
+                case _:
+                    pass
+        if upto is not None:
+            self._say(m.Ack(upto))
+
+    async def close(self) -> None:
+        if self._writing is not None:
+            await self._writing
+        await self._socket.close()
+        if self._reading is not None:
+            await self._reading
+
+    def fall_silent(self) -> None:
+        """The device is gone from this address: nothing is read, nothing is said."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._socket.transport.pause_reading()
+
+    def abandon(self) -> None:
+        self._socket.transport.abort()

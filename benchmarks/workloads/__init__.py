@@ -1,17 +1,14 @@
-"""The workloads of the benchmark; each module says what its events and subscriptions look like."""
+"""The workloads of the benchmark; each says what its events and subscriptions look like."""
 
 from benchmarks.workloads.base import CHUNK, Workload, subscription_id, to_events
-from benchmarks.workloads.boolean import Boolean
-from benchmarks.workloads.mix import Mix
-from benchmarks.workloads.ranges import Ranges
-from benchmarks.workloads.sensor import Sensor
+from benchmarks.workloads.mix import Boolean, Mix, Wide
+from benchmarks.workloads.ranges import PUBLICATIONS, Ranges, Sensor
 from benchmarks.workloads.stock import Growth, Stock, growth
-from benchmarks.workloads.text import TextMatch
-from benchmarks.workloads.wide import Wide
-from benchmarks.workloads.words import Words
+from benchmarks.workloads.words import TextMatch, Words
 
 __all__ = [
     "CHUNK",
+    "PUBLICATIONS",
     "Boolean",
     "Growth",
     "Mix",

@@ -1,1 +1,1 @@
-"""The mobility document's scenarios (section 14) and test vectors (section 17), in simulated time."""
+"""Scenarios and test vectors derived from the mobility document, in simulated time."""

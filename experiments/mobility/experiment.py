@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.base import Experiment, Figure, Results
+from experiments.blocks import Table
 from experiments.expected import show
 from experiments.mobility.moving import absence, moves
 from experiments.mobility.town import Numbers
 from experiments.mobility.transport import LOSSES, cost, detection, losses
 from experiments.mobility.users import constraints, devices, expiry, restarts
 from experiments.mobility.vectors import vectors
-from experiments.report.blocks import Table
 from recado.sim.runs.plot import Estimate, Look, Point, Series, draw
 
 
@@ -69,11 +69,11 @@ EXPERIMENT = Experiment(
     name="mobility",
     title="Mobility and disconnection: what the document expects, and what is measured",
     introduction=(
-        "The mobility document measures nothing; it lists scenarios with what is expected of them (section 14) and "
-        "test vectors (section 17). Here the agent, RUDP and the desk of the service, the same code as live, run in "
-        "simulated time: every datagram takes 20 ms. INVITE, 200 and ACK stand for the whole of SIP. Section numbers "
-        "are those of the mobility document. E10 to E12 and vector 12 need SIP itself: the tests have them, with "
-        "Kamailio and SIPp, and `python -m benchmarks service` has the hand-over between real addresses."
+        "The mobility document measures nothing. Scenarios (E1 to E12), what is expected of them, and test vectors "
+        "were derived from its requirements (5.1) and its implementation (5.2). Here the agent, RUDP and the broker of "
+        "the service, the same code as live, run in simulated time: every datagram takes 20 ms. INVITE, 200 and ACK "
+        "stand for the whole of SIP. E10 to E12 and vector 12 need SIP itself: the tests have them, with Kamailio and "
+        "SIPp, and `python -m benchmarks run service` has the hand-over between real addresses."
     ),
     sweeps=(),
     studies={

@@ -1,4 +1,4 @@
-"""E2 and E5: a subscriber that moves, and one that is away; with the baselines of section 14.1.
+"""E2 and E5: a subscriber that moves, and one that is away; with the baselines B0 to B3.
 
 B0 knows a subscriber by address and sends plain datagrams: after the first move they go where nobody is. B2 detects
 disconnection and keeps nothing. B3 has no session update: the broker learns the new address when the device refreshes
@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from experiments.mobility.town import Numbers, Town, percentile
-from recado.broker.mailbox import Bounds
+from recado.broker.state import Bounds
 from recado.sim.mobility.device import Refresh
 
 RATE, EVERY_SECONDS, REFRESH_SECONDS = 20.0, 5.0, 150.0

@@ -1,4 +1,4 @@
-"""A broker, a publisher who stays, and devices that move: what the scenarios of section 14 are played in.
+"""A broker, a publisher who stays, and devices that move: what the scenarios are played in.
 
 Every datagram takes ``DELAY`` seconds, so times are exact. A device is sent everything that one subscription takes.
 """
@@ -10,15 +10,14 @@ from typing import Any
 
 import msgspec
 
-from recado.broker.mailbox import Bounds
+from recado.broker.state import Bounds
 from recado.protocols.machine import NodeId
 from recado.protocols.rudp import RudpSettings, profile
 from recado.protocols.session import messages as m
 from recado.protocols.session.commands import AgentSettings, Answered, Existing, MakeSubscription, PublishEvent
 from recado.sim.draws import constant
 from recado.sim.kernel import Simulation
-from recado.sim.mobility.broker import Broker
-from recado.sim.mobility.calls import BrokerSettings
+from recado.sim.mobility.broker import BrokerNode, NodeSettings
 from recado.sim.mobility.device import Device, MoveTo
 from recado.sim.mobility.wire import BROKER, size_of
 from recado.sim.network import Links
@@ -47,8 +46,8 @@ class Town:
         self.simulation = Simulation(
             Links(constant(DELAY)), size_of=size_of, deliver=self._deliver, report=self._report
         )
-        settings = BrokerSettings(bounds=bounds or Bounds(), queues=queues)
-        self.simulation.add(BROKER, Broker(settings, self.rudp))
+        settings = NodeSettings(bounds=bounds or Bounds(), queues=queues)
+        self.simulation.add(BROKER, BrokerNode(settings, self.rudp))
         self._moves = dict.fromkeys((PUBLISHER, *devices), 0)
         self.published = 0
         self.add(PUBLISHER, "publisher")
@@ -64,9 +63,9 @@ class Town:
         self.simulation.add(name, device)
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> BrokerNode:
         machine = self.simulation.nodes[BROKER].machine
-        assert isinstance(machine, Broker)
+        assert isinstance(machine, BrokerNode)
         return machine
 
     def run(self, seconds: float) -> None:
@@ -99,10 +98,10 @@ class Town:
         return [fact.answer for _, _, fact in self.facts if isinstance(fact, Answered) and fact.ref == ref]
 
     def connected(self, user: str = "user") -> bool:
-        return self.broker.desk.user(user).connected
+        return self.broker.user(user).connected
 
     def waiting(self, user: str = "user") -> int:
-        return sum(box.length for box in self.broker.desk.user(user).boxes.values())
+        return sum(mailbox.length for mailbox in self.broker.user(user).mailboxes.values())
 
     def _deliver(self, now: float, node: NodeId, notify: m.Notify) -> None:
         self.heard.append((now, str(node), msgspec.json.decode(notify.event)["number"]))

@@ -92,8 +92,7 @@ def _town_detection() -> float:
     town.subscribe()
     town.move(covered=False)
     town.run(1.0)
-    leg = town.broker.desk.user("user").links["phone"].key
-    expected = town.rudp.detection_seconds(town.broker.leg(leg).rto_seconds)
+    expected = town.rudp.detection_seconds(town.broker.connection("phone", "user").rto_seconds)
     town.publish()
     began = town.simulation.now
     while town.connected():

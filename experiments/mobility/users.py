@@ -8,7 +8,7 @@ from experiments.mobility.town import Numbers, Town
 from recado.broker.constraints import Absolute, Constraint, Daily, Frequency, When, satisfied
 from recado.protocols.rudp import profile
 from recado.protocols.session.commands import Existing, ListSubscriptions, MakeSubscription
-from recado.sim.mobility.keeping import instant
+from recado.sim.mobility.disk import instant
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -73,11 +73,11 @@ def expiry(quick: bool) -> Numbers:
         record = {"id": f"s{number}", "type": "Tick", "expires_at": ends.isoformat()}
         town.simulation.ask("phone", MakeSubscription(record))
     town.run(9)
-    before = town.broker.desk.active
+    before = town.broker.broker.state.active
     town.run(11)
     town.publish()
     town.run(20)
-    after = town.broker.desk.active
+    after = town.broker.broker.state.active
     return {
         "subscriptions": count,
         "notified": len(town.numbers()),

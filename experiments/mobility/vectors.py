@@ -1,4 +1,4 @@
-"""The rest of the test vectors of section 17: queues, constraints, expressions, repeats."""
+"""The rest of the test vectors: queues, constraints, expressions, repeats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from experiments.mobility.moving import away
 from experiments.mobility.town import Numbers, Town
 from recado.broker.constraints import Constraint, Daily, Frequency, read_constraints, satisfied
-from recado.broker.mailbox import Bounds
+from recado.broker.state import Bounds
 from recado.errors import RecadoError
 from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
@@ -17,7 +17,7 @@ from recado.model.event import Event
 from recado.protocols.machine import Asked, Deliver, Received, Send
 from recado.protocols.rudp import RudpConnection, SendMessage, profile
 from recado.protocols.session.commands import Cancelled
-from recado.sim.mobility.keeping import instant
+from recado.sim.mobility.disk import instant
 
 DAY = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -44,7 +44,7 @@ def _queues() -> Numbers:
     old.run(60)
     return {
         "queue": " ".join(map(str, town.numbers())),
-        "queue.dropped": town.broker.desk.user("user").dropped.get("full", 0),
+        "queue.dropped": town.broker.user("user").dropped.get("full", 0),
         "queue.aged": " ".join(map(str, old.numbers())),
     }
 

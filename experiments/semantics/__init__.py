@@ -1,1 +1,1 @@
-"""The experiment on semantic matching: section 8 of the semantics document, on data made as its section 13.8 says."""
+"""The experiment on semantic matching: section 4.5 of the semantics document, on data made with its traits."""

@@ -9,7 +9,7 @@ import msgspec
 
 from experiments.base import Figure, Results
 from experiments.expected import Expected, ExperimentError, Measured, read_expected
-from experiments.semantics.files import folder
+from experiments.semantics.dataset import folder
 from experiments.semantics.measure import READING, curve
 from experiments.semantics.own import BEST, COMPARED, CURVE, SHARES
 from experiments.semantics.reproduction import PUBLISHED

@@ -1,7 +1,7 @@
 """A data set as arrays, and the deliveries of all thresholds at once.
 
 Names and values are few, events are many: similarities are computed once for every pair of *different* names and of
-different values, and an event is a row of their numbers. Algorithm 1 of the semantics document (4.6) chooses for each
+different values, and an event is a row of their numbers. Algorithm 1 of the semantics document (3.3.1) chooses for each
 constraint the first attribute with the highest similarity, and that choice does not depend on the threshold; so for a
 subscription two numbers an event and constraint, the similarity of the chosen name and that of its value, decide the
 deliveries at every threshold. ``tests/experiments`` holds this against Algorithm 1 as it is written.
@@ -20,8 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.semantics.dataset import Dataset, Item
-from experiments.semantics.quality import Counts, counts
 from recado.semantics.alignment import choose
+from recado.semantics.engine import Semantics
+from recado.semantics.measures import get_measure
+from recado.semantics.measures.base import NameMeasure
+from recado.semantics.measures.names import Mean
+from recado.semantics.measures.wordnet import WordNetWords
+from recado.semantics.names import Word
 from recado.semantics.settings import SemanticSettings
 
 Floats = npt.NDArray[np.float64]
@@ -237,3 +242,118 @@ def _marked(places: Sequence[int], count: int) -> Bools:
     found = np.zeros(count, dtype=np.bool_)
     found[list(places)] = True
     return found
+
+
+# --- quality ----------------------------------------------------------------------------------------------------------
+# Precision, recall and F of deliveries, over pairs and over subscriptions (4.2 of the semantics document, A-14).
+#
+# *Micro* counts all judged pairs together. *Macro* takes the mean over subscriptions, of the precision of those that
+# were sent anything and of the recall of those that expect anything; its F is that of the two means, as in the
+# published tables. Where nothing is sent, precision is 0 there, and so it is here. All are percentages.
+
+
+class Quality(msgspec.Struct, frozen=True):
+    precision: float
+    recall: float
+
+    @property
+    def f(self) -> float:
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Of one subscription: sent and relevant, sent only, relevant only."""
+
+    tp: int
+    fp: int
+    fn: int
+
+
+def counts(sent: npt.NDArray[np.bool_], relevant: npt.NDArray[np.bool_]) -> Counts:
+    """Over the judged events of a subscription."""
+    tp = int((sent & relevant).sum())
+    return Counts(tp, int(sent.sum()) - tp, int(relevant.sum()) - tp)
+
+
+def micro(found: Sequence[Counts]) -> Quality:
+    tp, fp, fn = (sum(getattr(one, name) for one in found) for name in ("tp", "fp", "fn"))
+    return Quality(_share(tp, fp), _share(tp, fn))
+
+
+def macro(found: Sequence[Counts]) -> Quality:
+    precisions = [_share(one.tp, one.fp) for one in found if one.tp + one.fp]
+    recalls = [_share(one.tp, one.fn) for one in found if one.tp + one.fn]
+    return Quality(_mean(precisions), _mean(recalls))
+
+
+def _share(part: int, rest: int) -> float:
+    return 100 * part / (part + rest) if part + rest else 0.0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+# --- scoring ----------------------------------------------------------------------------------------------------------
+# Similarities of all names and values of a data set: by the document's measures as printed, and by Recado's own.
+#
+# The document's mean over all pairs of words gives an equal name less than 1 (A-05), and that is measured here. Recado
+# takes equal names as equal before it asks a measure.
+
+
+def document_measure(semantics: Semantics, method: str, word: str) -> NameMeasure:
+    """``mean`` is over all pairs of words, the reading that fits the published curves best; ``mean-best`` the other."""
+    if word == "res-clipped":
+        return Mean(_clipped(semantics), "all", "mean over Resnik clipped at 1")
+    if method == "feng":
+        return get_measure("feng", semantics, word=word)
+    return get_measure("mean", semantics, word=word, mode="best" if method == "mean-best" else "all")
+
+
+def as_printed(
+    semantics: Semantics, vocabulary: Vocabulary, measure: NameMeasure, languages: tuple[str, ...] = ("eng",)
+) -> Similarities:
+    def matrix(wanted: Sequence[str], there: Sequence[str]) -> Floats:
+        left, right = ([semantics.reader.read(name, languages) for name in names] for names in (wanted, there))
+        return measure.matrix(left, right)
+
+    return Similarities(
+        matrix(vocabulary.wanted_names, vocabulary.event_names),
+        matrix(vocabulary.wanted_values, vocabulary.event_values),
+    )
+
+
+def as_recado(semantics: Semantics, vocabulary: Vocabulary, settings: SemanticSettings) -> Similarities:
+    return Similarities(
+        semantics.similarities(vocabulary.wanted_names, vocabulary.event_names, settings),
+        semantics.similarities(vocabulary.wanted_values, vocabulary.event_values, settings),
+    )
+
+
+def as_text(vocabulary: Vocabulary, bare: bool = False) -> Similarities:
+    """Equality: as written, or of the words alone, whatever their case and what stands between them (7, B1 and B2)."""
+
+    def same(wanted: Sequence[str], there: Sequence[str]) -> Floats:
+        left, right = (np.array([_bare(name) if bare else name for name in names]) for names in (wanted, there))
+        return np.asarray(left[:, None] == right[None, :], dtype=np.float64)
+
+    return Similarities(
+        same(vocabulary.wanted_names, vocabulary.event_names),
+        same(vocabulary.wanted_values, vocabulary.event_values),
+    )
+
+
+def _bare(name: str) -> str:
+    return "".join(char for char in name.casefold() if char.isalnum())
+
+
+class _ClippedResnik(WordNetWords):
+    """Resnik as the published tables seem to have it (13.6): what is shared, cut at 1 instead of scaled to it."""
+
+    def matrix(self, a: Sequence[Word], b: Sequence[Word]) -> Floats:
+        return np.minimum(1.0, super().matrix(a, b) * self._most[0])
+
+
+def _clipped(semantics: Semantics) -> WordNetWords:
+    return _ClippedResnik("res", semantics.lexicon, semantics.information("semcor"), {})

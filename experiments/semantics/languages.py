@@ -15,8 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from experiments.expected import ExperimentError
-from experiments.semantics.dataset import FULL, QUICK, Speech, generate
-from experiments.semantics.files import folder
+from experiments.semantics.dataset import FULL, QUICK, Speech, folder, generate
 from experiments.semantics.own import CONFIGURATIONS, evaluate
 from recado.semantics.lexicon.information import load_lexicon
 from recado.semantics.lexicon.languages import add_language, installed

@@ -12,13 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.semantics.dataset import FULL, QUICK, generate
-from experiments.semantics.files import JUDGED, LABELS, read_dataset, write_dataset
-from experiments.semantics.grid import Floats, Policy, Similarities, Vocabulary, grid_of, sweep
-from experiments.semantics.harness import LogMonitor, Receiver, load_subscriptions, run_workload
-from experiments.semantics.quality import macro, micro
-from experiments.semantics.scoring import as_recado
-from experiments.semantics.server import EventService, Settings, Similarity
+from experiments.semantics.dataset import FULL, JUDGED, LABELS, QUICK, generate, read_dataset, write_dataset
+from experiments.semantics.grid import Floats, Policy, Similarities, Vocabulary, as_recado, grid_of, macro, micro, sweep
+from experiments.semantics.server import (
+    EventService,
+    LogMonitor,
+    Receiver,
+    Settings,
+    Similarity,
+    load_subscriptions,
+    run_workload,
+)
 from recado.semantics.engine import Semantics
 from recado.semantics.settings import SemanticSettings
 

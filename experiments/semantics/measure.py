@@ -46,7 +46,7 @@ def curve(found: Measured, operator: str, method: str, word: str, letter: str) -
 
 
 def _shape(found: Measured, reading: str, place: str, method: str, word: str) -> Numbers:
-    """What the criteria 2 to 7 of section 14.2 ask of a curve."""
+    """What the criteria S2 to S7 ask of a curve."""
     precision, recall, f = ([y for _, y in curve(found, reading, method, word, letter)] for letter in "PCF")
     thresholds = [x for x, _ in curve(found, reading, method, word, "F")]
     used = [p for p, c, t in zip(precision, recall, thresholds, strict=True) if c > 0 and t > 0]

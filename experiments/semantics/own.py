@@ -18,9 +18,22 @@ import msgspec
 import numpy as np
 
 from experiments.semantics.dataset import FULL, QUICK, Dataset, Size, generate
-from experiments.semantics.grid import Grid, Policy, Similarities, Thresholds, grid_of, halves, sweep
-from experiments.semantics.quality import Counts, macro, micro
-from experiments.semantics.scoring import as_printed, as_recado, as_text, document_measure
+from experiments.semantics.grid import (
+    Counts,
+    Grid,
+    Policy,
+    Similarities,
+    Thresholds,
+    as_printed,
+    as_recado,
+    as_text,
+    document_measure,
+    grid_of,
+    halves,
+    macro,
+    micro,
+    sweep,
+)
 from recado.errors import RecadoError
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics

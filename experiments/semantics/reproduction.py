@@ -1,4 +1,4 @@
-"""Experiments E1 and E2 of the work (8.4, 8.5 of the semantics document): every measure at every threshold.
+"""Experiments E1 and E2 of the work (4.5.1, 4.5.2 of the semantics document): every measure at every threshold.
 
 ``=`` of the subscriptions is read in three ways, since the document does not say which (A-03): the value is similar by
 the same measure and threshold (SM), equal (EQ), or any (ANY). Nor does it say of a constraint without counterpart
@@ -12,9 +12,18 @@ from collections.abc import Sequence
 from typing import get_args
 
 from experiments.semantics.dataset import FULL, QUICK, generate
-from experiments.semantics.grid import Grid, Operator, Policy, grid_of, sweep
-from experiments.semantics.quality import Counts, macro, micro
-from experiments.semantics.scoring import as_printed, document_measure
+from experiments.semantics.grid import (
+    Counts,
+    Grid,
+    Operator,
+    Policy,
+    as_printed,
+    document_measure,
+    grid_of,
+    macro,
+    micro,
+    sweep,
+)
 from recado.semantics.engine import Semantics
 
 Numbers = dict[str, float | str]

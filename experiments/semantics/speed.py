@@ -1,7 +1,7 @@
-"""Experiment E3 of the work (8.8 of the semantics document): rate and time with 0 to 50 subscribers, cache on and off.
+"""Experiment E3 of the semantics document (4.5.3): rate and time with 0 to 50 subscribers, cache on and off.
 
 The document's system as printed (``server``), with the setting of the highest published F: mean over all pairs of
-words, Jiang & Conrath, threshold 0.15 (A-13). *Cache on* remembers similarities of words and of names (4.12) and was
+words, Jiang & Conrath, threshold 0.15 (A-13). *Cache on* remembers similarities of words and of names (3.3.3) and was
 filled by earlier events, as in a server that runs; *off* computes each similarity anew. The publisher offers 303 events
 a second, the published rate with no subscriber; without that limit a server with nobody to serve has no rate to speak
 of. Everything runs on one core of one process.
@@ -14,8 +14,16 @@ from functools import cache as cache_
 from itertools import cycle
 
 from experiments.semantics.dataset import FULL, QUICK, Item, generate
-from experiments.semantics.harness import MemoryMonitor, Receiver, load_subscriptions, run_workload
-from experiments.semantics.server import EventService, Record, Settings, Similarity
+from experiments.semantics.server import (
+    EventService,
+    MemoryMonitor,
+    Receiver,
+    Record,
+    Settings,
+    Similarity,
+    load_subscriptions,
+    run_workload,
+)
 from recado.semantics.engine import Semantics
 from recado.semantics.names import Word
 
@@ -61,7 +69,7 @@ def _run(
 
 
 def rate_and_time(records: Sequence[Record]) -> tuple[float, float]:
-    """Completely processed events a second, and the mean milliseconds from an event's coming to its end (8.3)."""
+    """Completely processed events a second, and the mean milliseconds from an event's coming to its end (4.2)."""
     came = {one.event: one.t for one in records if one.point == "event_in"}
     done = {one.event: one.t for one in records if one.point == "event_done"}
     if not done:
@@ -101,7 +109,7 @@ def mean_of_words(semantics: Semantics, cache: bool) -> Similarity:
 
 
 def jiang_conrath(semantics: Semantics) -> Callable[[Word, Word], float]:
-    """Sense by sense, as a program does that compares two words and nothing else (5.2 to 5.4)."""
+    """Sense by sense, as a program does that compares two words and nothing else (2.4)."""
     lexicon = semantics.lexicon
     content: list[float] = semantics.information("semcor").content.tolist()
     nouns, hierarchy = lexicon.bounds[1], lexicon.bounds[2]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.base import Results
+from experiments.blocks import Table
 from experiments.expected import Expected, Measured, show
-from experiments.report.blocks import Table
+from experiments.semantics.dataset import thesaurus
 from experiments.semantics.languages import CHOSEN, SPEECHES
 from experiments.semantics.measure import FENG_THRESHOLDS, distances
 from experiments.semantics.own import COMPARED, CONFIGURATIONS, SHARES
 from experiments.semantics.reproduction import OPERATORS, OTHERS, PUBLISHED, THRESHOLDS
-from experiments.semantics.thesaurus import thesaurus
 
 LETTERS = {
     "jcn": "Jiang & Conrath",

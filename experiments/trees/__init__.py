@@ -1,1 +1,1 @@
-"""The experiment on subscription trees: sections 4.3 to 4.7 of the tree document."""
+"""The experiment on subscription trees: chapters 4 and 5 of the tree document."""

@@ -1,7 +1,4 @@
-"""The document's networks with subscription trees on top, drawn from the routing tables of a real run.
-
-Arrows follow ``next``: the way that notifications take to the subscriber. Squares publish, rings subscribe.
-"""
+"""Networks and trees as pictures, drawn from the tables of a run."""
 
 from __future__ import annotations
 
@@ -10,13 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from experiments.base import Results
-from experiments.layout import places
 from experiments.trees.golden import subscribe, system, tree_edges, worked
 from recado.protocols.machine import NodeId
 from recado.protocols.topology import NET_13, Topology
 from recado.sim.runs.plot import COLOURS, new_figure, save, styled
 from recado.sim.system import System
+
+# --- diagrams ---------------------------------------------------------------------------------------------------------
+# The document's networks with subscription trees on top, drawn from the routing tables of a real run.
+#
+# Arrows follow ``next``: the way that notifications take to the subscriber. Squares publish, rings subscribe.
+
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +36,7 @@ def four_trees(results: Results, path: Path) -> None:
 
 
 def one_tree(results: Results, path: Path) -> None:
-    """NET-13: the tree that section 2.2 builds step by step."""
+    """NET-13: the tree that section 4.4.1 of the document builds step by step."""
     found = system(NET_13, {"x": "LB"})
     subscribe(found, "K")
     _drawing(found, (("K", "x"),), {"L": "x", "B": "x"}, path)
@@ -82,3 +86,37 @@ def _nodes(
         width = 2.4 if node in roots else 0.9
         axes.plot(x, y, shape, markersize=size, color=fill, markeredgecolor=edge, markeredgewidth=width, zorder=3)
         axes.text(x, y, str(node), ha="center", va="center", fontsize=9, zorder=4)
+
+
+# --- layout -----------------------------------------------------------------------------------------------------------
+# Where to draw the nodes of a small network: on the page as far apart as they are in hops.
+#
+# Stress majorisation (Gansner, Koren, North 2004): every node moves to the mean of the places at which each other node
+# would like to see it. The start is a circle, so the same network is drawn the same way each time.
+
+
+ROUNDS = 400
+
+
+def places(topology: Topology) -> dict[NodeId, tuple[float, float]]:
+    nodes = topology.nodes
+    far = np.array([[topology.distances(one)[other] for other in nodes] for one in nodes], dtype=float)
+    np.fill_diagonal(far, 1.0)
+    weights = far**-2
+    np.fill_diagonal(weights, 0.0)
+    angles = 2 * math.pi * np.arange(len(nodes)) / len(nodes)
+    at = np.stack([np.cos(angles), np.sin(angles)], axis=1) * far.max() / 2
+    for _ in range(ROUNDS):
+        apart = at[:, None, :] - at[None, :, :]
+        length = np.maximum(np.hypot(apart[..., 0], apart[..., 1]), 1e-9)
+        wish = at[None, :, :] + apart * (far / length)[..., None]
+        at = (weights[..., None] * wish).sum(axis=1) / weights.sum(axis=1)[:, None]
+    return {node: (float(x), float(y)) for node, (x, y) in zip(nodes, _turned(at), strict=True)}
+
+
+def _turned(at: np.ndarray) -> np.ndarray:
+    """The longer way of the drawing lies across the page."""
+    centred = at - at.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    turned: np.ndarray = centred @ axes[:, ::-1]
+    return turned

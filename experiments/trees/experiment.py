@@ -18,8 +18,7 @@ EXPERIMENT = Experiment(
     introduction=(
         "The tree document gives formulas and worked examples, and no measurements. Here every value and claim of its "
         "evaluation stands beside what the simulator measures with the corrected protocol; the algorithms as printed "
-        "are run as well, where they differ. Links take one time unit unless a section says otherwise. Section numbers "
-        "are those of the tree document."
+        "are run as well, where they differ. Links take one time unit unless a section says otherwise."
     ),
     sweeps=(
         "operations",

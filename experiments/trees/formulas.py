@@ -1,4 +1,4 @@
-"""The cost formulas F1 to F5 (section 4.3 of the tree document), each tried on many small random networks.
+"""The cost formulas F1 to F5 (sections 5.1 to 5.4 of the tree document), each tried on many small random networks.
 
 Every answer is the number of cases, or of cases in which a formula was missed.
 """

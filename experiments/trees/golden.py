@@ -1,4 +1,4 @@
-"""X1: every number of sections 1.6, 4.4 and 4.5 of the tree document, from runs on its own networks.
+"""Every number that the tree document prints or that was derived from it, from runs on its own networks.
 
 Links take one time unit, nodes none. M is the messages of an operation, T the time of its last arrival.
 """

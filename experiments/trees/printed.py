@@ -1,6 +1,6 @@
 """The algorithms as printed, on the document's own examples and on small networks: the hang, the stale rows, the loop.
 
-Errata ER2, ER9, ER11 and ER19 of section 7.3. Everything but the printed operation is the corrected protocol.
+Errata ER2, ER9, ER11 and ER19. Everything but the printed operation is the corrected protocol.
 """
 
 from __future__ import annotations

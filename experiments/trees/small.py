@@ -1,6 +1,6 @@
 """Small random networks, by the thousand: where a formula is tried that should hold on every network.
 
-4 to 10 nodes, a random tree and 1 to 2n attempts at a further link, as in section 2.4 of the tree document.
+4 to 10 nodes, a random tree and 1 to 2n attempts at a further link.
 """
 
 from __future__ import annotations

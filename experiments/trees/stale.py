@@ -1,4 +1,4 @@
-"""X7, tables: what role changes leave behind, in the three ways of taking a new publisher in (section 2.5).
+"""What role changes leave behind, in the three ways of taking a new publisher in (section 4.4.4.1).
 
 On small random networks publishers come and go one after another. A run is **entangled** if rows of two neighbours name
 each other as origin, or a row has two ways toward its subscriber; it is **stale** if rows remain after the last

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.base import Results
+from experiments.blocks import Table
 from experiments.expected import show
-from experiments.report.blocks import Table
 from experiments.trees.measure import break_even, mean, rows_of, values
 from recado.sim.runs.plot import estimate
 from recado.sim.runs.results import Row
@@ -17,12 +17,12 @@ OPERATIONS = ("subscribe", "publish", "unsubscribe", "become_publisher", "become
 def tables(results: Results) -> list[tuple[str, Table]]:
     """A quick run has the same ones, with fewer lines."""
     return [
-        ("X2: messages of an operation, mean and 95% interval", _operations(results, "messages")),
-        ("X2: time units of an operation, mean and 95% interval", _operations(results, "time")),
-        ("X3, X5, X8: protocols on random trees", _protocols(results, "random-tree")),
-        ("X3, X5, X8: protocols on random graphs", _protocols(results, "random-graph")),
-        ("X3, X5, X8: protocols on scale-free networks", _protocols(results, "scale-free")),
-        ("X7: what role changes leave behind, runs", _stale(results)),
+        ("Messages of an operation, mean and 95% interval", _operations(results, "messages")),
+        ("Time units of an operation, mean and 95% interval", _operations(results, "time")),
+        ("Protocols on random trees", _protocols(results, "random-tree")),
+        ("Protocols on random graphs", _protocols(results, "random-graph")),
+        ("Protocols on scale-free networks", _protocols(results, "scale-free")),
+        ("What role changes leave behind, runs", _stale(results)),
     ]
 
 

@@ -19,10 +19,25 @@ class SubscriptionError(RecadoError):
     """A subscription record that cannot be read."""
 
 
+class MissingExtraError(RecadoError, ImportError):
+    """A part of Recado that needs packages which are not installed; the message has the command that installs them."""
+
+
+def explain_missing(error: ModuleNotFoundError, what: str, extra: str) -> ImportError:
+    """What to raise when ``what`` cannot be imported: which extra to install, or the error itself if it is a bug."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "recado"):
+        return error
+    return MissingExtraError(
+        f"{what} needs the package {package}, which is not installed: pip install 'recado[{extra}]'", name=error.name
+    )
+
+
 class FilterError(RecadoError):
     """A filter that cannot be accepted.
 
-    With ``text`` and ``position`` the message shows the line with a caret under the wrong place.
+    With ``text`` and ``position`` the message shows the line with a caret under the wrong place; ``reason`` and
+    ``hint`` are its words.
     """
 
     def __init__(

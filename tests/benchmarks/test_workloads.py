@@ -4,12 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.baselines.bitset import NumpyBitset
 from benchmarks.workloads import CHUNK, Boolean, Mix, Ranges, Sensor, Stock, TextMatch, Wide, growth, to_events
-from benchmarks.workloads.mix import DOMAIN, INTEGERS, STRINGS, mean_product
-from benchmarks.workloads.sensor import PUBLICATIONS
+from benchmarks.workloads.mix import DOMAIN, INTEGERS, STRINGS, attribute_names, mean_product
+from benchmarks.workloads.ranges import PUBLICATIONS
 from benchmarks.workloads.stock import symbol_names
-from benchmarks.workloads.wide import attribute_names
-from benchmarks.yardsticks.numpy_bitset import NumpyBitset
 from recado.filters.evaluate import walk
 from recado.matching.naive import NaiveMatcher
 from recado.model.filter import And, Between, Compare, In, Not, Or, Text

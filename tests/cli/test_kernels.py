@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from recado import kernels
-from recado.cli import match as engines
+from recado.cli import engines
 from recado.matching.kernels import cache
 
 SAMPLE = files("recado") / "data" / "sample"

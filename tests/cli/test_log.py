@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from recado.store.log import EventLog, LogReader
+from recado.store.log import LogReader, SqliteEventLog
 from recado.store.log.manifest import MANIFEST, TAIL, TAIL_SHM, TAIL_WAL
 from store.log.logs import SMALL, Ticking, events, filled
 
@@ -60,7 +60,7 @@ def test_a_sound_log(recado, data):
 
 
 def test_while_a_writer_has_it(recado, data):
-    with EventLog.open(data / "log", SMALL, Ticking()) as log:
+    with SqliteEventLog.open(data / "log", SMALL, Ticking()) as log:
         log.append(events(65, 70))
         assert recado("log", "check", str(data)).records == [{"events": 70, "damaged": 0, "written_off": 0}]
         assert "writer     process " in recado("log", "info", str(data), terminal=True).out
@@ -115,7 +115,7 @@ def test_a_damaged_manifest(recado, data):
 
 def test_a_damaged_write_ahead_log(recado, data):
     """As a crash and a bad disk leave it: the first of many commits is spoilt, and SQLite would forget the others."""
-    with EventLog.open(data / "log", SMALL, Ticking()) as log:
+    with SqliteEventLog.open(data / "log", SMALL, Ticking()) as log:
         for start in range(65, 75):
             log.append(events(start, start + 1))
         wal = (data / "log" / TAIL_WAL).read_bytes()

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from recado.cli import match as engines
+from recado.cli import engines, inputs
 from recado.cli import match as match_module
 from recado.model.limits import LIMITS, Limits
 
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_read(recado, write, tmp_path, missing):
 
 
 def test_a_long_line_without_end_is_skipped(recado, tmp_path, write, monkeypatch):
-    monkeypatch.setattr(match_module, "LIMITS", Limits(subscription_bytes=100))
+    monkeypatch.setattr(inputs, "LIMITS", Limits(subscription_bytes=100))
     path = tmp_path / "s"
     path.write_bytes(b"x" * 300_000)
     run = recado("match", str(path), write("e", TICK), "--engine", "naive")

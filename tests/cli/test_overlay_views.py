@@ -5,6 +5,7 @@ import io
 from rich.console import Console
 
 from recado.cli.overlay import item_line, node_view, step_lines, tree_view
+from recado.protocols.pubsub import describe_roles
 
 
 def drawn(*pieces):
@@ -75,5 +76,6 @@ def test_a_node_that_has_all_roles():
     counters = {"sent": {}, "received": {}, "failed": {}, "sent_bytes": 0, "received_bytes": 0}
     machine = {"publishes": ["x", "y"], "subscriptions": {"s": {}}, "tables": {}}
     shown = {"node": "a", "overlay": "o", "protocol": "trees", "address": "127.0.0.1:1", "links": {}}
-    text = drawn(*node_view({**shown, "counters": counters, "machine": machine}, {}))
+    shown |= {"counters": counters, "machine": machine, "roles": describe_roles(machine)}
+    text = drawn(*node_view(shown, {}))
     assert "publishes x, y; subscribed: s" in text

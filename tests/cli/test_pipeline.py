@@ -17,7 +17,7 @@ from recado.model.codec import read_event
 from recado.model.subscription import Subscription
 from recado.pipeline.sets import build
 from recado.pipeline.stream import BatchSummary
-from recado.store.log import EventLog
+from recado.store.log import SqliteEventLog
 from samples import EVENTS, SUBSCRIPTIONS, expected, pairs
 
 
@@ -196,7 +196,7 @@ def test_people_see_a_table_and_progress(recado, spark, tmp_path, write):
 
 
 def test_the_demo_on_spark(spark, tmp_path, capsys):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         log.append([read_event(quote) for quote in some_quotes(500)])
     figures = spark_demo.run_on_spark(tmp_path / "demo", tmp_path / "log", subscriptions=300)
     out = capsys.readouterr().out

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from client.service import Background
-from recado.cli.context import beginning
+from recado.cli.flags import parse_start
 from recado.cli.pub import expand, members, scalar
-from recado.cli.sub import compiled, for_a_person
+from recado.cli.service_output import compile_format, readable_line
 from recado.client.urls import contexts_path
 from recado.errors import RecadoError
 
@@ -158,8 +158,8 @@ def test_errors_say_what_would_be_right(recado, arguments, told):
 
 
 def test_a_span_back_beyond_all_time_begins_at_the_start():
-    assert beginning("999999999d") == beginning("start") == (0, None)
-    assert beginning("1d")[0] is None
+    assert parse_start("999999999d") == parse_start("start") == (0, None)
+    assert parse_start("1d")[0] is None
 
 
 @pytest.mark.parametrize("verb", [["pub", "T"], ["sub"], ["replay"], ["session", "ls"], ["mailbox", "drain"]])
@@ -290,6 +290,6 @@ def test_templates():
 
 def test_formats():
     row = {"nid": 5 * 2**20 + 1, "sub_id": "s", "generated_at": "now", "event": {"id": "e", "type": "T", "a": [1]}}
-    text = "".join(piece(row) for piece in compiled(r"%t %i %s %n %p %S %g %q %{a} %{b} %j \q \\"))
+    text = "".join(piece(row) for piece in compile_format(r"%t %i %s %n %p %S %g %q %{a} %{b} %j \q \\"))
     assert text == r'T e  5242881 5 s now 0 [1]  {"id":"e","type":"T","a":[1]} \q ' + "\\"
-    assert for_a_person({**row, "queued": True}) == "       5  T  a=[1]  [e]  (waited)"
+    assert readable_line({**row, "queued": True}) == "       5  T  a=[1]  [e]  (waited)"

@@ -34,6 +34,21 @@ def test_what_is_published_comes_to_those_who_asked(tmp_path):
     asyncio.run(main())
 
 
+def test_filters_in_every_form(tmp_path):
+    async def main():
+        async with running(tmp_path) as server, connect(server) as ana:
+            sql = await ana.subscribe("Price < 25 AND Stock LIKE 'P%'", syntax="cesql").ready()
+            prefix = await ana.subscribe(filters=[{"prefix": {"type": "Ti"}}]).ready()
+            with pytest.raises(Refused, match="syntax"):
+                await ana.subscribe("Price < 25", syntax="none").ready()
+            await ana.publish("Tick", {"Price": 24, "Stock": "VALE3"})
+            await ana.publish("Tock", {"Price": 24, "Stock": "PETR4"})
+            assert [one.type for one in await collect(sql, 1)] == ["Tock"]
+            assert [one.type for one in await collect(prefix, 1)] == ["Tick"]
+
+    asyncio.run(main())
+
+
 def test_events_in_every_form(tmp_path):
     async def main():
         async with running(tmp_path) as server, connect(server) as ana:
@@ -162,7 +177,9 @@ def test_explicit_acknowledgement_in_any_order(tmp_path):
                 assert (ana.delivered, ana.pending) == (3, 1)
             async with connect(server) as ana:
                 await bob.publish({"n": 4})
+                await eventually(lambda: ana.unclaimed == 2)
                 got = await collect(ana.follow(), 2)
+                assert ana.unclaimed == 0
                 assert [one["n"] for one in got] == [2, 4], "all others were confirmed"
 
     asyncio.run(main())

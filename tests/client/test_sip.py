@@ -8,15 +8,14 @@ import recado
 from client.service import collect, eventually
 from client.sip_broker import sip_service
 from recado.client import Unreachable
-from recado.client.client import Client
-from recado.client.options import make_options
+from recado.client.client import Client, connect
 from recado.client.transports.sip import SipTransport
 from recado.protocols.sip.events import Bye
 
 
 def client_at(url, host, **more):
     """A client whose device is at an address that the test changes."""
-    options = make_options(url, user=None, device="phone", state=None, first_wait=0.05, longest_wait=0.2, **more)
+    options = connect(url, device="phone", first_wait=0.05, longest_wait=0.2, **more).options
     line = SipTransport(options.target, options.device, poll_seconds=0.02)
     line.host = host
     return Client(options, line), line

@@ -7,7 +7,7 @@ from recado.client.urls import (
     Contexts,
     SipTarget,
     Target,
-    check_name,
+    check_context_name,
     contexts_path,
     parse_url,
     read_contexts,
@@ -84,9 +84,9 @@ def test_what_a_target_becomes():
     target = parse_url("recados://a%3Ab@h:1,[::2]:3/p")
     assert target.websocket(target.hosts[0]) == "wss://h:1/p/v1/session?user=a%3Ab"
     assert target.http(target.hosts[1]) == "https://[::2]:3/p"
-    assert target.shown() == "h:1, [::2]:3"
-    assert "secret" not in parse_url("recado://a:secret@h").shown()
-    assert parse_url("recado+sip://a@x.org;registrar=h:1").shown() == "sip:a@x.org via h:1"
+    assert target.description() == "h:1, [::2]:3"
+    assert "secret" not in parse_url("recado://a:secret@h").description()
+    assert parse_url("recado+sip://a@x.org;registrar=h:1").description() == "sip:a@x.org via h:1"
 
 
 def test_flags_before_environment_before_context(tmp_path):
@@ -113,5 +113,5 @@ def test_contexts_that_cannot_be_read(tmp_path):
     with pytest.raises(AddressError, match="cannot be read"):
         read_contexts(path)
     with pytest.raises(AddressError, match="cannot name a context"):
-        check_name("a b")
+        check_context_name("a b")
     assert contexts_path({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}).parts[1] == "h"

@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from recado.model.event import Event
-from recado.server import state_writer as engine_keeper
+from recado.server import state_writer as state_writer_module
 from recado.server.config import make_config
 from recado.server.engine import Engine
 from recado.server.permissions import Principal
 from recado.store.log.tail import Tail
-from recado.store.state import StateStore
+from recado.store.state import SqliteStateStore
 
 ANA = Principal("ana", publish=("*",), subscribe=("*",))
 BOB = Principal("bob", publish=("*",), subscribe=("*",))
@@ -76,11 +76,11 @@ async def drained(engine: Engine, rounds: int = 200) -> Leg:
     for _ in range(rounds):
         before = len(leg.got)
         if leg.got:
-            engine.acked(leg, leg.got[-1][0])
+            engine.acknowledge(leg, leg.got[-1][0])
         await asyncio.sleep(0.002)
         if len(leg.got) == before:
             break
-    engine.lost(leg, "the test is over")
+    engine.lose(leg, "the test is over")
     return leg
 
 
@@ -98,9 +98,9 @@ class Disk:
         self._lock = threading.RLock()
         self._synced: dict[Path, bytes] = {}
         self._stored = 0
-        monkeypatch.setattr(engine_keeper, "SOON", 0.005)
+        monkeypatch.setattr(state_writer_module, "SOON", 0.005)
         disk = self
-        append, write = Tail.append, StateStore.write
+        append, write = Tail.append, SqliteStateStore.write
 
         def watched_append(tail, rows, state):
             with disk._lock:
@@ -119,7 +119,7 @@ class Disk:
                 disk._remember()
 
         monkeypatch.setattr(Tail, "append", watched_append)
-        monkeypatch.setattr(StateStore, "write", watched_write)
+        monkeypatch.setattr(SqliteStateStore, "write", watched_write)
 
     def _wals(self) -> list[Path]:
         return list(self.folder.rglob("*-wal"))

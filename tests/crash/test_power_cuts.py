@@ -31,9 +31,9 @@ async def live(folder, operations: int, seed: int, positions: dict, acknowledged
         elif leg is not None and leg.got and rng.random() < 0.5:
             upto = rng.choice(leg.got)[0]
             acknowledged |= {id: nid for nid, id in leg.got if nid <= upto}
-            engine.acked(leg, upto)
+            engine.acknowledge(leg, upto)
             if rng.random() < 0.3:
-                engine.lost(leg, "it went away")
+                engine.lose(leg, "it went away")
                 leg = None
     await engine.close()
 
@@ -73,7 +73,7 @@ def test_both_databases_sync_every_commit(tmp_path):
 
     async def scenario():
         engine = await opened(tmp_path / "data")
-        databases = (engine.log._tail._db, engine.keeper._store._db)
+        databases = (engine.log._tail._db, engine.state_writer._store._db)
         found = [
             (db.execute("PRAGMA journal_mode").fetchone()[0], db.execute("PRAGMA synchronous").fetchone()[0])
             for db in databases

@@ -1,6 +1,6 @@
 """A page in its two forms."""
 
-from experiments.report.blocks import Code, Heading, Image, Table, Text, to_html, to_markdown
+from experiments.blocks import Code, Heading, Image, Table, Text, to_html, to_markdown
 
 PAGE = [
     Heading("A & B", 1),

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.cli import _progress, _tell, main
 from experiments.expected import Value, judge
-from experiments.report.page import Written
+from experiments.report import Written
 from experiments.run import Progress
 
 

@@ -5,7 +5,7 @@ import pytest
 from experiments.base import Results, load
 from experiments.expected import judge
 from experiments.mobility.town import DELAY, Town, percentile
-from experiments.report.page import write_report
+from experiments.report import write_report
 
 
 @pytest.fixture(scope="module")

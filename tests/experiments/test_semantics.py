@@ -11,14 +11,12 @@ from experiments.base import load
 from experiments.cli import main
 from experiments.expected import ExperimentError, judge
 from experiments.semantics.dataset import QUICK, Size, generate
-from experiments.semantics.grid import Policy, grid_of, sweep
+from experiments.semantics.grid import Counts, Policy, as_printed, as_recado, as_text, document_measure, grid_of, sweep
 from experiments.semantics.languages import NOT_RUN, VARIABLE, inputs, languages, portuguese
 from experiments.semantics.logs import lookups
 from experiments.semantics.measure import measure
 from experiments.semantics.own import CONFIGURATIONS, FAIL, SAME, best, evaluate
-from experiments.semantics.quality import Counts
 from experiments.semantics.reproduction import PUBLISHED, THRESHOLDS
-from experiments.semantics.scoring import as_printed, as_recado, as_text, document_measure
 from experiments.semantics.speed import SUBSCRIBERS, mean_of_words
 from recado.semantics.engine import Semantics
 from recado.semantics.settings import SemanticSettings

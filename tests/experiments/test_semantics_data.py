@@ -4,15 +4,30 @@ import numpy as np
 import pytest
 
 from experiments.expected import ExperimentError
-from experiments.semantics.dataset import FULL, QUICK, SHARE, Size, event_seeds, generate, satisfies
-from experiments.semantics.files import read_dataset, write_dataset
-from experiments.semantics.grid import Policy, Similarities, grid_of, halves, sweep
-from experiments.semantics.harness import MemoryMonitor, Receiver, load_subscriptions, run_workload
+from experiments.semantics.dataset import (
+    FULL,
+    LANGUAGES,
+    QUICK,
+    SHARE,
+    Size,
+    event_seeds,
+    generate,
+    read_dataset,
+    satisfies,
+    thesaurus,
+    write_dataset,
+)
+from experiments.semantics.grid import Counts, Policy, Similarities, grid_of, halves, macro, micro, sweep
 from experiments.semantics.logs import lookups
-from experiments.semantics.quality import Counts, macro, micro
-from experiments.semantics.server import EventService, Settings
+from experiments.semantics.server import (
+    EventService,
+    MemoryMonitor,
+    Receiver,
+    Settings,
+    load_subscriptions,
+    run_workload,
+)
 from experiments.semantics.speed import rate_and_time, spread
-from experiments.semantics.thesaurus import LANGUAGES, thesaurus
 from recado.semantics.alignment import choose
 from recado.semantics.settings import SemanticSettings
 

@@ -1,10 +1,7 @@
-from datetime import UTC, datetime
-
-import msgspec
 import pytest
 
 from recado.filters.evaluate import matches
-from recado.model import Event, Notification, Subscription
+from recado.model import Event, Subscription
 from recado.model.filter import TRUE, And, Compare
 from recado.model.subscription import type_filter
 
@@ -42,9 +39,3 @@ def test_values_are_frozen():
         Subscription("s").id = "t"
     with pytest.raises(AttributeError):
         Event("e").id = "f"
-
-
-def test_a_notification_names_event_subscription_and_owner():
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    notification = Notification("n", "s", "user:ana@example.org", Event("e"), at)
-    assert msgspec.structs.asdict(notification)["subscription"] == "s"

@@ -144,7 +144,7 @@ def test_the_service_and_a_client_that_moves_in_mid_stream(home, tmp_path):
 
     async def story():
         async with serving(tmp_path, sip=sip) as server, recado.connect(url, device="phone") as user:
-            line = user._driver.transport
+            line = user._session._driver.transport
             every = await user.subscribe("n >= 0", id="all").ready()
 
             async def from_elsewhere(number):

@@ -11,7 +11,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.match import match, notifications, rejections
 from recado.pipeline.readers import follow_events, read_events, read_subscriptions_at
 from recado.pipeline.sets import SubscriptionSet
-from recado.store.log import EventLog, LogSettings
+from recado.store.log import LogSettings, SqliteEventLog
 from samples import EVENTS, events, expected, pairs, subscriptions
 
 
@@ -56,7 +56,7 @@ def test_parquet(spark, tmp_path, sample_set):
 
 
 def test_a_log_once_and_as_a_stream(spark, tmp_path, sample_set):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         log.append(events())
     assert pairs(notifications(matched(read_events(spark, str(tmp_path / "log")), sample_set))) == expected()
     stream = follow_events(spark, str(tmp_path / "log"), most=100)
@@ -73,7 +73,7 @@ def test_a_log_once_and_as_a_stream(spark, tmp_path, sample_set):
 
 
 def test_positions_of_a_log_that_cannot_be_read_are_rejected_and_the_rest_is_matched(spark, tmp_path, sample_set):
-    with EventLog.open(tmp_path / "log", LogSettings(segment_rows=100)) as log:
+    with SqliteEventLog.open(tmp_path / "log", LogSettings(segment_rows=100)) as log:
         log.append(events())
         damaged = log.seal(force=True)[1].path
     damaged.write_bytes(damaged.read_bytes()[:-50] + b"?" * 50)

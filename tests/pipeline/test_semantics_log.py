@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from experiments.semantics.quality import Counts, macro, micro
+from experiments.semantics.grid import Counts, macro, micro
 from experiments.semantics.server import Record
 from experiments.semantics.speed import rate_and_time
 from recado.pipeline.semantics_log import counts, quality, read_lists, read_log, speed

@@ -26,7 +26,7 @@ class Clock:
         self.now += timedelta(seconds=seconds)
 
 
-class TestLeg:
+class TestConsumer:
     """``auto`` acknowledges at once."""
 
     __test__ = False
@@ -41,7 +41,7 @@ class TestLeg:
         assert len(notifications) <= self.window
         self.got += notifications
         if self.auto is not None:
-            self.auto.acked(self, notifications[-1].nid)
+            self.auto.acknowledge(self, notifications[-1].nid)
 
     def notice(self, notices):
         self.notices += notices
@@ -79,7 +79,7 @@ async def subscribed(folder, clock=None, *, record=b'{"id": "s"}', **sections):
 
 async def attached(engine, who=ANA, device="phone", seen=None, **options):
     """A leg that has got what waited."""
-    leg = TestLeg(**options)
+    leg = TestConsumer(**options)
     engine.attach(who, device, leg, seen)
     await settled(engine)
     return leg
@@ -92,7 +92,7 @@ async def positions(engine, who=ANA):
 
 async def settled(engine):
     """Everything stored is dispatched, and what legs were sent has been sent."""
-    while not engine.intake.idle or engine.dispatcher.backlog:
+    while not engine.committer.idle or engine.dispatcher.backlog:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0)
 
@@ -102,14 +102,14 @@ async def die(engine):
     for task in engine._tasks:
         task.cancel()
     await asyncio.gather(*engine._tasks, return_exceptions=True)
-    engine.keeper._begin = lambda: None
-    engine.intake._waiting.clear()
-    await asyncio.to_thread(engine.background.shutdown)
-    await asyncio.to_thread(engine.intake._thread.shutdown)
-    if engine.keeper._timer is not None:
-        engine.keeper._timer.cancel()
-    await asyncio.to_thread(engine.keeper._thread.shutdown)
-    engine.keeper._store.close()
+    engine.state_writer._begin = lambda: None
+    engine.committer._waiting.clear()
+    await asyncio.to_thread(engine.maintenance.thread.shutdown)
+    await asyncio.to_thread(engine.committer._thread.shutdown)
+    if engine.state_writer._timer is not None:
+        engine.state_writer._timer.cancel()
+    await asyncio.to_thread(engine.state_writer._thread.shutdown)
+    engine.state_writer._store.close()
     engine.log.close()
 
 

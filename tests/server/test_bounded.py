@@ -126,7 +126,7 @@ async def test_an_event_that_waits_ends_the_work_of_others(tmp_path, monkeypatch
             yield STEPS
 
     await engine.subscribe(ANA, b'{"id": "s", "type": "Large"}', "phone")
-    serial = str(engine.desk.users["ana"].standings["s"].serial)
+    serial = str(engine.broker.state.users["ana"].subscriptions["s"].serial)
     sifting = engine.matcher.sifting
 
     def undecided(events, texts):
@@ -179,7 +179,7 @@ async def test_a_crash_in_the_middle_of_an_evaluation_loses_nothing(tmp_path, mo
     monkeypatch.setattr(verification.Verifier, "_run", stopped)
     await engine.publish(BEN, [event(0, text="1" * 500), event(1, text="2")])
     await asyncio.to_thread(reached.wait, 60)
-    await engine.keeper.kept()  # whatever is kept now does not account for the event
+    await engine.state_writer.flush()  # whatever is kept now does not account for the event
     assert engine.dispatcher.position == 0
     engine.dispatcher._running.cancel()
     held.set()
@@ -317,12 +317,14 @@ async def test_an_event_for_many_is_given_in_turns_and_kept_as_a_whole(tmp_path,
     engine = await opened(tmp_path)
     for number in range(95):
         await engine.subscribe(ANA, json.dumps({"id": f"s{number}"}).encode(), "phone")
-    taken, written = [], engine.keeper._taken
-    monkeypatch.setattr(engine.keeper, "_taken", lambda: (taken.append(engine.desk.waiting.length), written())[1])
+    taken, written = [], engine.state_writer._take
+    monkeypatch.setattr(
+        engine.state_writer, "_take", lambda: (taken.append(engine.broker.state.waiting.length), written())[1]
+    )
     pause, kept = dispatch.Dispatcher._pause, []
 
     async def paused(self):
-        kept.append(asyncio.create_task(engine.keeper.kept()))
+        kept.append(asyncio.create_task(engine.state_writer.flush()))
         await pause(self)
         await asyncio.sleep(0.01)
 

@@ -201,7 +201,7 @@ async def test_what_is_logged_of_one_event_is_bounded(tmp_path, caplog):
     engine = watched(await opened(tmp_path))
     for number in range(canary_module.LOGGED + 5):
         await engine.subscribe(ANA, b'{"id": "s-%d", "filter": "n > %d"}' % (number, 100 + number), "phone")
-    spoilt(engine.matcher.exact.compiled, lambda ids: [str(serial) for serial in engine.desk.standings])
+    spoilt(engine.matcher.exact.compiled, lambda ids: [str(serial) for serial in engine.broker.state.subscriptions])
     await engine.publish(BEN, [event(1, n=1)])
     await answers(engine)
     assert caplog.text.count("the index and the plain evaluator differ") == canary_module.LOGGED

@@ -17,7 +17,7 @@ from server.engine_kit import (
     ROOT,
     START,
     Clock,
-    TestLeg,
+    TestConsumer,
     attached,
     event,
     opened,
@@ -40,7 +40,7 @@ async def test_publish_subscribe_notify(tmp_path):
         "expires_at": "2026-11-15T13:00:00Z",
         "scope": "all",
     }
-    leg = TestLeg()
+    leg = TestConsumer()
     welcome = engine.attach(ANA, "phone", leg)
     assert (welcome.user, welcome.device, welcome.waiting) == ("ana", "phone", 0)
     assert await engine.publish(BEN, [event(1, x=1), event(2, x=5)]) == range(2)
@@ -50,7 +50,7 @@ async def test_publish_subscribe_notify(tmp_path):
         b'{"type":"NOTIFY","nid":%d,"sub_id":"s","event":{"id":"2","type":"t","x":5},'
         b'"generated_at":"2026-11-15T12:00:00Z"}' % ((1 << 20) + 1)
     )
-    engine.acked(leg, got.nid)
+    engine.acknowledge(leg, got.nid)
     assert engine.mailboxes(ANA)[0].length == 0
     await engine.close()
 
@@ -62,15 +62,15 @@ async def test_what_waits_is_sent_in_order_within_the_window(tmp_path):
     for number in range(10):
         await engine.publish(BEN, [event(number, x=5)])
     await settled(engine)
-    leg = TestLeg(window=4)
+    leg = TestConsumer(window=4)
     assert engine.attach(ANA, "phone", leg).waiting == 10
     await settled(engine)
     assert leg.ids == ["0", "1", "2", "3"]
     assert all(n.queued for n in leg.got)
-    engine.acked(leg, leg.got[1].nid)
+    engine.acknowledge(leg, leg.got[1].nid)
     assert leg.ids == ["0", "1", "2", "3", "4", "5"]
-    engine.lost(leg, "gone")
-    leg = TestLeg()
+    engine.lose(leg, "gone")
+    leg = TestConsumer()
     engine.attach(ANA, "phone", leg, seen=None)
     await settled(engine)
     assert leg.ids == [str(number) for number in range(2, 10)]
@@ -107,8 +107,8 @@ async def test_overflow_is_told_exactly(tmp_path):
     assert (gap.count, gap.reason) == (5, "full")
     assert list(gap.nids) == [(position << 20) + 1 for position in range(5)]
     assert leg.ids == ["5", "6", "7"]
-    engine.noticed(leg, [gap.notice])
-    other = TestLeg()
+    engine.confirm_notices(leg, [gap.notice])
+    other = TestConsumer()
     engine.attach(ANA, "tablet", other)
     await settled(engine)
     assert other.notices == []
@@ -120,7 +120,7 @@ async def test_expiry_renewal_and_grace(tmp_path):
     clock = Clock()
     engine = await opened(tmp_path, clock, subscriptions={"grace_seconds": 100})
     await engine.subscribe(ANA, b'{"id": "s", "ttl": 60}', "phone")
-    leg = TestLeg()
+    leg = TestConsumer()
     engine.attach(ANA, "phone", leg)
     clock.pass_(59)
     await engine.publish(BEN, [event(1)])
@@ -148,7 +148,7 @@ async def test_expiry_renewal_and_grace(tmp_path):
 @story
 async def test_replaced_cancelled_and_discarded(tmp_path):
     engine = await opened(tmp_path)
-    leg = TestLeg()
+    leg = TestConsumer()
     engine.attach(ANA, "phone", leg)
     await engine.subscribe(ANA, SUB, "phone")
     await engine.subscribe(ANA, b'{"id": "s", "filter": "x < 3"}', "phone")
@@ -189,16 +189,16 @@ async def test_an_administrator_ends_the_subscription_of_another_who_is_told(tmp
 async def test_for_one_device_only(tmp_path):
     engine = await opened(tmp_path)
     await engine.subscribe(ANA, b'{"id": "s", "scope": "this device"}', "phone")
-    phone, tablet = TestLeg(auto=engine), TestLeg(auto=engine)
+    phone, tablet = TestConsumer(auto=engine), TestConsumer(auto=engine)
     engine.attach(ANA, "phone", phone)
     assert engine.attach(ANA, "tablet", tablet).connected == ("phone",)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    engine.lost(phone, "gone")
+    engine.lose(phone, "gone")
     await engine.publish(BEN, [event(2)])
     await settled(engine)
     assert (phone.ids, tablet.ids) == (["1"], [])
-    phone = TestLeg(auto=engine)
+    phone = TestConsumer(auto=engine)
     engine.attach(ANA, "phone", phone)
     await settled(engine)
     assert phone.ids == ["2"]
@@ -208,21 +208,21 @@ async def test_for_one_device_only(tmp_path):
 @story
 async def test_sessions_end_and_are_taken_over(tmp_path):
     engine = await opened(tmp_path)
-    old, new = TestLeg(), TestLeg()
+    old, new = TestConsumer(), TestConsumer()
     engine.attach(ANA, "phone", old)
     engine.attach(ANA, "phone", new)
     await settled(engine)
     assert (old.closed, new.closed) == ("taken over", None)
-    engine.lost(old, "late news")
+    engine.lose(old, "late news")
     (info,) = engine.sessions(ANA)
     assert (info.device, info.connected, info.kind, info.address) == ("phone", True, "test", "here")
-    engine.lost(new, "gone")
+    engine.lose(new, "gone")
     assert [info.connected for info in engine.sessions(ANA)] == [False]
     engine.attach(ANA, "phone", new)
     assert engine.end_session(ROOT, "ana") == 1
     assert new.closed == "ended"
     assert engine.sessions(ANA) == []
-    engine.attach(ANA, "phone", TestLeg())
+    engine.attach(ANA, "phone", TestConsumer())
     await engine.close()
 
 
@@ -343,7 +343,7 @@ def _again(what):
 @story
 async def test_disk_full_and_back(tmp_path):
     engine = await subscribed(tmp_path)
-    tail, store = engine.log._tail._db, engine.keeper._store._db
+    tail, store = engine.log._tail._db, engine.state_writer._store._db
     for db in (tail, store):
         pages = db.execute("PRAGMA page_count").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {pages}")
@@ -356,8 +356,8 @@ async def test_disk_full_and_back(tmp_path):
     for db in (tail, store):
         db.execute("PRAGMA max_page_count = 1000000")
     assert await engine.publish(ANA, [event("after")]) == range(accepted, accepted + 1)
-    engine.keeper._schedule(0)
-    while engine.keeper.trouble:
+    engine.state_writer._schedule(0)
+    while engine.state_writer.trouble:
         await asyncio.sleep(0.01)
     await engine.subscribe(ANA, b'{"id": "u"}', "phone")
     assert engine.status()["trouble"] == []
@@ -390,7 +390,7 @@ async def test_backup_can_be_started(tmp_path):
 @story
 async def test_stopping_refuses_and_tells(tmp_path):
     engine = await opened(tmp_path)
-    leg = TestLeg()
+    leg = TestConsumer()
     engine.attach(ANA, "phone", leg)
     publishing = asyncio.ensure_future(engine.publish(BEN, [event(1)]))
     await asyncio.sleep(0)
@@ -400,19 +400,19 @@ async def test_stopping_refuses_and_tells(tmp_path):
     with pytest.raises(Busy):
         await engine.publish(BEN, [event(2)])
     with pytest.raises(Busy):
-        engine.attach(ANA, "phone", TestLeg())
+        engine.attach(ANA, "phone", TestConsumer())
 
 
 @story
 async def test_a_leg_that_fails_hurts_nobody_else(tmp_path, caplog):
-    class Broken(TestLeg):
+    class Broken(TestConsumer):
         def push(self, notifications):
             raise OSError("broken")
 
     engine = await subscribed(tmp_path)
     await engine.subscribe(BEN, b'{"id": "s"}', "phone")
     engine.attach(ANA, "phone", Broken())
-    leg = TestLeg()
+    leg = TestConsumer()
     engine.attach(BEN, "phone", leg)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
@@ -425,13 +425,13 @@ async def test_a_leg_that_fails_hurts_nobody_else(tmp_path, caplog):
 @story
 async def test_values_of_other_parts_survive(tmp_path):
     engine = await opened(tmp_path)
-    engine.keeper.keep("webhooks", "a", b"1")
-    engine.keeper.keep("webhooks", "b", b"2")
-    await engine.keeper.kept()
-    engine.keeper.keep("webhooks", "a", None)
+    engine.state_writer.put("webhooks", "a", b"1")
+    engine.state_writer.put("webhooks", "b", b"2")
+    await engine.state_writer.flush()
+    engine.state_writer.put("webhooks", "a", None)
     await engine.close()
     engine = await opened(tmp_path)
-    assert await engine.keeper.values("webhooks") == {"b": b"2"}
+    assert await engine.state_writer.values("webhooks") == {"b": b"2"}
     await engine.close()
 
 
@@ -449,7 +449,7 @@ async def test_watchers_hear_of_subscriptions(tmp_path):
 @story
 async def test_the_state_file_is_a_database_with_full_sync(tmp_path):
     engine = await opened(tmp_path)
-    db = engine.keeper._store._db
+    db = engine.state_writer._store._db
     assert db.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert db.execute("PRAGMA journal_mode").fetchone()[0] == b"wal"
     await engine.close()

@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from recado.broker import dispatch as broker_dispatch
 from recado.broker.constraints import Frequency
 from recado.server import dispatcher as dispatch
 from recado.server.engine import Engine
-from recado.server.maintenance import sweep
 from recado.server.permissions import Busy
 from server.engine_kit import (
     ANA,
     BEN,
     Clock,
-    TestLeg,
+    TestConsumer,
     attached,
     config,
     die,
@@ -49,14 +49,14 @@ async def test_an_event_that_cannot_be_matched_stops_no_other(tmp_path, monkeypa
 @story
 async def test_a_fault_at_one_event_loses_no_other_of_its_slice(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
-    publish = engine.desk.publish
+    notify = broker_dispatch.notify
 
-    def broken(position, *rest):
+    def broken(state, subscription, position, *rest):
         if position == 1:
             raise RuntimeError("broken")
-        return publish(position, *rest)
+        return notify(state, subscription, position, *rest)
 
-    monkeypatch.setattr(engine.desk, "publish", broken)
+    monkeypatch.setattr(broker_dispatch, "notify", broken)
     await engine.publish(BEN, [event(number) for number in range(3)])
     await settled(engine)
     assert await positions(engine) == [0, 2]
@@ -68,7 +68,7 @@ async def test_a_fault_at_one_event_loses_no_other_of_its_slice(tmp_path, monkey
 async def test_a_fault_at_one_subscription_is_told_to_its_owner(tmp_path, caplog):
     engine = await subscribed(tmp_path)
     await engine.subscribe(BEN, b'{"id": "s"}', "phone")
-    engine.desk.users["ana"].standings["s"].constraints = (None,)
+    engine.broker.state.users["ana"].subscriptions["s"].constraints = (None,)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
     assert await positions(engine, BEN) == [0]
@@ -122,7 +122,7 @@ async def test_a_state_that_cannot_be_loaded_still_accepts_events(tmp_path, monk
     def broken():
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(engine.keeper._store, "load", broken)
+    monkeypatch.setattr(engine.state_writer._store, "load", broken)
     with pytest.raises(RuntimeError, match="broken"):
         await engine.when_loaded()
     assert await engine.publish(BEN, [event(1)]) == range(1)
@@ -152,8 +152,8 @@ async def test_nothing_is_written_before_everything_is_loaded(tmp_path):
     await engine.publish(BEN, [event(1)])
     await engine.close()
     engine = await Engine.open(config(tmp_path), clock=clock)
-    engine.keeper.keep("space", "key", b"value")
-    kept = asyncio.ensure_future(engine.keeper.kept())
+    engine.state_writer.put("space", "key", b"value")
+    kept = asyncio.ensure_future(engine.state_writer.flush())
     await asyncio.sleep(0)
     assert not kept.done()
     await kept
@@ -173,14 +173,14 @@ async def test_the_sweep_ends_what_no_event_meets_and_tells_watchers(tmp_path):
     await engine.publish(BEN, [event(1)])
     await settled(engine)
     clock.pass_(60)
-    await sweep(engine)
+    await engine.maintenance.sweep()
     assert heard == [("short", True), ("long", True), ("short", False)]
     assert len(engine.matcher) == 1
     assert engine.mailboxes(ANA)[0].length == 0
     assert (engine.metrics.expired, engine.metrics.by["dropped"]["age"]) == (1, 1)
     clock.pass_(60)
-    await sweep(engine)
-    assert list(engine.desk.users["ana"].standings) == ["long"]
+    await engine.maintenance.sweep()
+    assert list(engine.broker.state.users["ana"].subscriptions) == ["long"]
     await engine.close()
 
 
@@ -199,7 +199,7 @@ async def test_a_smaller_mailbox_is_enforced_at_the_next_start(tmp_path):
 @story
 async def test_a_connected_device_loses_nothing_to_a_small_mailbox(tmp_path):
     engine = await subscribed(tmp_path, mailbox={"length": 2})
-    leg = TestLeg(window=100, auto=engine)
+    leg = TestConsumer(window=100, auto=engine)
     engine.attach(ANA, "phone", leg)
     await engine.publish(BEN, [event(number) for number in range(50)])
     await settled(engine)
@@ -232,7 +232,7 @@ async def test_old_segments_go_and_replay_begins_where_the_log_does(tmp_path):
     clock.pass_(100)
     await engine.publish(BEN, [event(number) for number in range(10, 15)])
     await asyncio.to_thread(engine.log.seal)
-    await asyncio.to_thread(engine.log.expire, timedelta(seconds=50))
+    await asyncio.to_thread(engine.log.retain, timedelta(seconds=50))
     assert engine.status()["first"] == 10
     assert [p async for p, _ in engine.replay(ANA, b"{}")] == list(range(10, 15))
     assert [p async for p, _ in engine.replay(ANA, b"{}", position=3)] == list(range(10, 15))
@@ -246,10 +246,10 @@ async def test_constraints_that_hold_while_away_are_judged_by_what_was_known(tmp
     engine = await opened(tmp_path, clock)
     rule = b'{"kind": "frequency", "amount": 1, "unit": "hours", "when": "disconnected"}'
     await engine.subscribe(ANA, b'{"id": "s", "constraints": [%b]}' % rule, "phone")
-    engine.attach(ANA, "phone", TestLeg())
-    await engine.keeper.kept()
-    standing = engine.desk.users["ana"].standings["s"]
-    assert standing.constraints == (Frequency(1, "hours", "disconnected"),)
+    engine.attach(ANA, "phone", TestConsumer())
+    await engine.state_writer.flush()
+    subscription = engine.broker.state.users["ana"].subscriptions["s"]
+    assert subscription.constraints == (Frequency(1, "hours", "disconnected"),)
     await engine.publish(BEN, [event(1), event(2)])
     await settled(engine)
     await die(engine)
@@ -267,7 +267,7 @@ async def test_what_a_device_saw_of_a_longer_log_is_not_relied_on(tmp_path, capl
     engine = await subscribed(tmp_path)
     leg = await attached(engine, seen=5 << 20 | 1)
     assert "the log ends at 0" in caplog.text
-    engine.lost(leg, "story")
+    engine.lose(leg, "story")
     await engine.publish(BEN, [event(number) for number in range(8)])
     await settled(engine)
     await engine.close()

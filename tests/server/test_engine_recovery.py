@@ -10,18 +10,23 @@ from collections import defaultdict
 
 import pytest
 
-from recado.broker.core import Desk
+from recado.broker.core import HANDLERS
+from recado.broker.persistence import SUBSCRIPTIONS
+from recado.broker.stimuli import Dispatch
 from recado.errors import RecadoError
 from recado.model.codec import read_event
 from recado.protocols.session.messages import Gap, SubCancelled
+from recado.server import dispatcher, state_writer
 from recado.server import recovery as engine_recovery
 from recado.server.engine import Engine
 from recado.server.matching import ServiceMatcher
+from recado.server.permissions import Busy
+from recado.store.state import SqliteStateStore
 from server.engine_kit import (
     ANA,
     BEN,
     Clock,
-    TestLeg,
+    TestConsumer,
     attached,
     die,
     event,
@@ -70,7 +75,7 @@ class Ledger:
             assert set(got) <= self.possible[key], f"unexpected: {sorted(set(got) - self.possible[key])}"
 
 
-class Device(TestLeg):
+class Device(TestConsumer):
     def __init__(self, user, ledger, window):
         super().__init__(window)
         self.user, self.ledger, self.open = user, ledger, []
@@ -116,13 +121,13 @@ async def a_life(engine, rng, ledger, legs, number):
             engine.attach(user, rng.choice("xy"), leg)
             legs.append(leg)
         elif deed == 8 and legs:
-            engine.lost(legs.pop(rng.randrange(len(legs))), "story")
+            engine.lose(legs.pop(rng.randrange(len(legs))), "story")
         elif deed == 9 and legs:
             leg = rng.choice(legs)
             if leg.open:
                 upto = rng.choice(leg.open)
                 leg.open = [nid for nid in leg.open if nid > upto]
-                engine.acked(leg, upto)
+                engine.acknowledge(leg, upto)
         else:
             await asyncio.sleep(rng.choice([0, 0, 0.002, 0.12]))
 
@@ -168,12 +173,12 @@ async def test_what_was_dispatched_but_not_kept_is_dispatched_again(tmp_path):
 async def test_events_that_cannot_be_dispatched_stop_no_start(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
     await settled(engine)
-    engine.keeper._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
-    engine.desk.changes.notes.clear()
+    engine.state_writer._dispatched = lambda: 0  # as if nothing had been kept as dispatched when it died
+    engine.broker.state.changes.notifications.clear()
     await engine.publish(BEN, [event(1)])
     await die(engine)
     with monkeypatch.context() as broken:
-        broken.setattr(Desk, "publish", lambda *_: 1 / 0)
+        broken.setitem(HANDLERS, Dispatch, lambda *_: 1 / 0)
         engine = await opened(tmp_path)
     assert engine.loaded
     assert engine.status()["faults"] == 1
@@ -188,14 +193,14 @@ async def test_a_cancelled_subscription_still_gets_what_came_before(tmp_path):
     engine = await subscribed(tmp_path)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    engine.keeper._dispatched = lambda: 0  # as if the mail had not been kept when it died
-    engine.keeper._values["x", "y"] = None
-    standing = engine.desk.users["ana"].standings["s"]
-    engine.desk.changes.notes.clear()
+    engine.state_writer._dispatched = lambda: 0  # as if the mail had not been kept when it died
+    engine.state_writer._values["x", "y"] = None
+    subscription = engine.broker.state.users["ana"].subscriptions["s"]
+    engine.broker.state.changes.notifications.clear()
     await engine.cancel(ANA, "s")
     await engine.publish(BEN, [event(2)])
     await settled(engine)
-    assert standing.until == 1
+    assert subscription.until == 1
     await die(engine)
     engine = await opened(tmp_path)
     assert await positions(engine) == [0]
@@ -203,7 +208,7 @@ async def test_a_cancelled_subscription_still_gets_what_came_before(tmp_path):
     assert len(engine.matcher) == 0
     await engine.close()
     engine = await opened(tmp_path)
-    assert engine.desk.standings == {}
+    assert engine.broker.state.subscriptions == {}
     await engine.close()
 
 
@@ -218,7 +223,7 @@ async def test_constraints_and_notices_survive(tmp_path):
         await engine.publish(BEN, [event(number)])
         clock.pass_(5)
     await settled(engine)
-    await engine.keeper.kept()
+    await engine.state_writer.flush()
     await die(engine)
     engine = await opened(tmp_path, clock, mailbox={"length": 2})
     await engine.publish(BEN, [event("soon")])  # 20 s after the last
@@ -242,7 +247,7 @@ async def test_publishing_and_attaching_need_not_wait_for_loading(tmp_path):
     engine = await Engine.open(engine.config, clock=clock)
     assert engine.ready
     assert not engine.loaded
-    leg = TestLeg()
+    leg = TestConsumer()
     engine.attach(ANA, "phone", leg)
     assert await engine.publish(BEN, [event(2)]) == range(1, 2)
     await engine.when_loaded()
@@ -272,7 +277,7 @@ async def test_what_waits_is_delivered_before_events_can_be_matched(tmp_path, mo
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=clock)
-    leg = TestLeg(window=2, auto=engine)
+    leg = TestConsumer(window=2, auto=engine)
     engine.attach(ANA, "phone", leg)
     assert await engine.publish(BEN, [event("new")]) == range(5, 6)
     while len(leg.got) < 5 or not engine.listed:
@@ -300,7 +305,7 @@ async def test_death_while_matching_is_made_ready_repeats_what_was_acknowledged(
     with monkeypatch.context() as slow:
         go = held_up(slow)
         engine = await Engine.open(engine.config, clock=clock)
-        leg = TestLeg(window=2, auto=engine)
+        leg = TestConsumer(window=2, auto=engine)
         engine.attach(ANA, "phone", leg)
         await engine.publish(BEN, [event("new")])
         while len(leg.got) < 5:
@@ -327,7 +332,7 @@ async def test_mail_of_users_who_want_events_told_otherwise_waits_for_the_matche
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=clock)
-    leg = TestLeg(auto=engine)
+    leg = TestConsumer(auto=engine)
     engine.attach(ANA, "phone", leg)
     while not engine.listed:
         await asyncio.sleep(0.001)
@@ -400,8 +405,8 @@ async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_p
     leg = await attached(engine)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    engine.acked(leg, leg.got[-1].nid)
-    await engine.keeper.kept()
+    engine.acknowledge(leg, leg.got[-1].nid)
+    await engine.state_writer.flush()
     await engine.publish(BEN, [event(2)])
     await die(engine)
     with sqlite3.connect(tmp_path / "state.sqlite") as db:
@@ -418,8 +423,8 @@ async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_p
 @story
 async def test_an_event_that_cannot_be_read_again_stops_no_other(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
-    await engine.keeper.kept()
-    engine.keeper._begin = lambda: None
+    await engine.state_writer.flush()
+    engine.state_writer._begin = lambda: None
     await engine.publish(BEN, [event(number) for number in range(3)])
     await die(engine)
 
@@ -439,10 +444,64 @@ async def test_an_event_that_cannot_be_read_again_stops_no_other(tmp_path, monke
 async def test_a_new_device_has_its_mailbox_before_anything_more_is_accepted(tmp_path):
     engine = await subscribed(tmp_path, mailbox={"per_device": True})
     await attached(engine, device="tablet")
-    await engine.keeper.kept()
+    await engine.state_writer.flush()
     await attached(engine, device="phone")
     await engine.publish(BEN, [event(1)])
     await die(engine)
     engine = await opened(tmp_path, mailbox={"per_device": True})
     assert {box.device: box.length for box in engine.mailboxes(ANA)} == {"tablet": 1, "phone": 1}
+    await engine.close()
+
+
+@story
+async def test_events_that_memory_does_not_hold_are_read_from_the_log(tmp_path, monkeypatch):
+    """The dispatcher follows the log: what was committed long before its turn is not in memory any more."""
+    monkeypatch.setattr(dispatcher, "TAIL_EVENTS", 2)
+    engine = await subscribed(tmp_path)
+    leg = await attached(engine)
+    engine.dispatcher._stopped = True
+    for number in range(7):
+        await engine.publish(BEN, [event(number)])
+    assert engine.dispatcher.tail.first == 5
+    assert leg.ids == []
+    engine.dispatcher.resume()
+    await settled(engine)
+    assert leg.ids == [str(number) for number in range(7)]
+    await engine.close()
+
+
+@story
+async def test_what_comes_while_the_state_is_loaded_is_read_from_the_log_and_then_from_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "TAIL_EVENTS", 2)
+    engine = await subscribed(tmp_path)
+    await engine.close()
+    go = held_up(monkeypatch)
+    engine = await Engine.open(engine.config, clock=Clock())
+    leg = TestConsumer()
+    engine.attach(ANA, "phone", leg)
+    for number in range(6):
+        await engine.publish(BEN, [event(number)])
+    assert engine.dispatcher.tail.first == 4
+    go.set()
+    await engine.when_loaded()
+    await settled(engine)
+    assert leg.ids == [str(number) for number in range(6)]
+    await engine.close()
+
+
+@story
+async def test_a_state_that_somebody_else_has_opened_is_written_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_writer, "RETRY", 0.001)
+    engine = await subscribed(tmp_path)
+    other = SqliteStateStore(tmp_path)
+    with pytest.raises(Busy, match="opened by another process"):
+        await engine.subscribe(ANA, b'{"id": "late"}', "phone")
+    writes = []
+    monkeypatch.setattr(engine.state_writer._store, "write", writes.append)
+    await engine.publish(BEN, [event(1)])
+    await settled(engine)
+    await asyncio.sleep(0.05)
+    assert writes == []
+    assert [row.id for row in other.load().of(SUBSCRIPTIONS)] == ["s"]
+    other.close()
     await engine.close()

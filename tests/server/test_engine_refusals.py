@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 
 from recado.server import dispatcher as dispatch
-from recado.server.maintenance import sweep
 from recado.server.permissions import Busy
 from recado.store.state import StateError
-from server.engine_kit import ANA, BEN, TestLeg, event, opened, positions, settled, story, subscribed
+from server.engine_kit import ANA, BEN, TestConsumer, event, opened, positions, settled, story, subscribed
 
 
 def fail_writes(engine, monkeypatch):
     def full(batch):
         raise StateError("the disk is full", passing=True)
 
-    monkeypatch.setattr(engine.keeper._store, "write", full)
+    monkeypatch.setattr(engine.state_writer._store, "write", full)
 
 
 @story
@@ -32,7 +31,7 @@ async def test_a_replacement_that_cannot_be_stored_leaves_a_subscription(tmp_pat
         await settled(engine)
     assert [held.id for held in engine.subscriptions(ANA)] == ["s"]
     assert len(await engine.peek(ANA, "ana", 9)) == 1
-    assert len(engine.desk.standings) <= 2  # refusals leave nothing behind
+    assert len(engine.broker.state.subscriptions) <= 2  # refusals leave nothing behind
     await engine.close()
 
 
@@ -40,7 +39,7 @@ async def test_a_replacement_that_cannot_be_stored_leaves_a_subscription(tmp_pat
 async def test_a_connection_that_fails_is_closed(tmp_path):
     """Else its device would believe to be connected, and get nothing."""
 
-    class Broken(TestLeg):
+    class Broken(TestConsumer):
         def push(self, notifications):
             raise RuntimeError("broken")
 
@@ -60,20 +59,20 @@ async def test_rows_of_boxes_that_nobody_needs_go(tmp_path):
     await engine.subscribe(ANA, b'{"id": "s", "scope": "this device"}', "phone")
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    await engine.keeper.kept()
-    leg = TestLeg(auto=engine)
+    await engine.state_writer.flush()
+    leg = TestConsumer(auto=engine)
     engine.attach(ANA, "phone", leg)
-    await engine.keeper.kept()
+    await engine.state_writer.flush()
     assert leg.ids == ["1"]
-    engine.ended(leg)
-    await sweep(engine)
+    engine.end(leg)
+    await engine.maintenance.sweep()
     await engine.publish(BEN, [event(2)])
     await settled(engine)
     await engine.close()
 
     engine = await opened(tmp_path)
     assert await positions(engine) == [1]
-    rows = engine.keeper._store._db.execute("SELECT count(*) FROM boxes").fetchone()
+    rows = engine.state_writer._store._db.execute("SELECT count(*) FROM boxes").fetchone()
     assert rows == (1,)
     await engine.close()
 

@@ -8,7 +8,7 @@ import sqlite3
 import msgspec
 
 import recado
-from recado.cli.context import Where
+from recado.cli.flags import ServiceFlags
 from recado.cli.replay import replay
 from server.engine_kit import BEN, event
 from server.running import http, run, serving
@@ -29,7 +29,7 @@ def test_positions_that_cannot_be_read_are_named(tmp_path, capsys):
             assert MISSING in told["damage"]
             assert [MISSING in line for line in alone] == [True]
             await asked_by_a_client(server.url)
-            assert await asyncio.to_thread(replay, where=Where(url=server.url, user="ana")) == 1
+            assert await asyncio.to_thread(replay, where=ServiceFlags(url=server.url, user="ana")) == 1
 
     run(story())
     shown = capsys.readouterr()

@@ -13,7 +13,7 @@ from matching.exact.generator import events, subscriptions
 from matching.exact.ways import fill
 from recado.filters.expression import format_expression
 from recado.model.codec import read_event
-from server.engine_kit import ANA, BEN, TestLeg, opened, settled, story
+from server.engine_kit import ANA, BEN, TestConsumer, opened, settled, story
 
 SUBSCRIPTIONS, EVENTS = 1_500, 400
 
@@ -48,13 +48,13 @@ async def test_what_is_sent_is_what_the_evaluator_says(tmp_path):
         await engine.subscribe(ANA, msgspec.json.encode(record), "phone")
     sizes = [1, 1, 2, 7, 30, 31, 32, 33, 63]
     half = sum(sizes)
-    leg = TestLeg(window=100_000, auto=engine)
+    leg = TestConsumer(window=100_000, auto=engine)
     engine.attach(ANA, "phone", leg)
     parts = await published(engine, leg, some_events[:half], sizes)
     assert np.array_equal(fill(some_subscriptions, some_events[:half], parts), right[:, :half])
     await engine.close()
     engine = await opened(tmp_path)  # all of them are loaded together now
-    leg = TestLeg(window=100_000, auto=engine)
+    leg = TestConsumer(window=100_000, auto=engine)
     engine.attach(ANA, "phone", leg)
     parts = await published(engine, leg, some_events[half:], [EVENTS - half])
     assert np.array_equal(fill(some_subscriptions, some_events[half:], parts), right[:, half:])

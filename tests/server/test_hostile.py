@@ -90,8 +90,8 @@ def test_slow_loris_is_closed_whatever_it_is_slow_with(tmp_path):
             async with wire(server) as (reader, writer), asyncio.timeout(5):  # a WebSocket without HELLO
                 writer.write(UPGRADE)
                 assert b"no HELLO came in time" in await reader.read()
-            await until(lambda: server.doors.connections == 0)
-            assert server.doors.metrics.by["connections_refused"]["silent"] == 3
+            await until(lambda: server.gateway.connections == 0)
+            assert server.gateway.metrics.by["connections_refused"]["silent"] == 3
 
     run(check())
 
@@ -107,7 +107,7 @@ def test_the_rest_of_a_refused_body_is_not_waited_for_for_ever(tmp_path):
                     drip = asyncio.create_task(_drip(writer, b" "))
                     assert (await reader.read()).startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 200 "))
                     drip.cancel()
-            await until(lambda: server.doors.connections == 0)
+            await until(lambda: server.gateway.connections == 0)
 
     run(check())
 
@@ -230,7 +230,7 @@ def test_wrong_tokens_are_refused_and_slowed_down(tmp_path):
                 async with http(server, authorization=wrong) as client:
                     client.headers.pop("x-recado-user")
                     assert (await client.get("/v1/status")).status_code in (401, 429), wrong
-            assert server.doors.metrics.failed_logins >= 10
+            assert server.gateway.metrics.failed_logins >= 10
 
     run(check())
 
@@ -240,10 +240,10 @@ def test_two_thousand_idle_connections_leave_room_and_go_away(tmp_path):
         async with serving(tmp_path, sessions={"hello_seconds": 5, "connections": 1_500}) as server:
             host, port = server.url.removeprefix("http://").split(":")
             held = await asyncio.gather(*(asyncio.open_connection(host, int(port)) for _ in range(2_000)))
-            await until(lambda: server.doors.connections >= 1_500)
-            assert server.doors.metrics.by["connections_refused"]["too many"] >= 1
+            await until(lambda: server.gateway.connections >= 1_500)
+            assert server.gateway.metrics.by["connections_refused"]["too many"] >= 1
             assert (await said(server)).startswith(b"HTTP/1.1 503 ")
-            await until(lambda: server.doors.connections == 0, 30)  # by patience alone
+            await until(lambda: server.gateway.connections == 0, 30)  # by patience alone
             await is_well(server)
             for _, writer in held:
                 writer.close()
@@ -281,7 +281,7 @@ def test_frames_before_hello(tmp_path):
             for sent, words in BEFORE_HELLO:
                 answer = await said(server, sent, upgrade=True)
                 assert words in answer, (sent[:100], answer)
-            await until(lambda: server.doors.connections == 0)
+            await until(lambda: server.gateway.connections == 0)
             await is_well(server)
 
     run(check())
@@ -295,7 +295,7 @@ def test_who_is_refused_and_stays_is_closed(tmp_path):
             writer.write(UPGRADE + frame(b"x" * 5_000))
             await reader.read()
             writer.write(b"y" * 1_000)
-            await until(lambda: server.doors.connections == 0, 5)
+            await until(lambda: server.gateway.connections == 0, 5)
 
     run(check())
 
@@ -376,7 +376,7 @@ def test_random_bytes_never_break_it(tmp_path, caplog):
                     await said(server, noise, upgrade=True)
                 else:
                     await said(server, frame(HELLO), frame(noise, 0x82), noise, upgrade=True)
-            await until(lambda: server.doors.connections == 0)
+            await until(lambda: server.gateway.connections == 0)
             await is_well(server)
 
     caplog.set_level(logging.ERROR)
@@ -397,7 +397,7 @@ def test_malformed_beginnings_leave_no_memory_behind(tmp_path):
                     await said(server, beginnings[number % len(beginnings)])
                     sent, _ = BEFORE_HELLO[number % len(BEFORE_HELLO)]
                     await said(server, sent, upgrade=True)
-                await until(lambda: server.doors.connections == 0)
+                await until(lambda: server.gateway.connections == 0)
 
             await asyncio.gather(*(some(50) for _ in range(10)))
             before = _resident()
@@ -422,7 +422,7 @@ def test_a_slow_consumer_is_held_back_and_hurts_nobody(tmp_path):
         limits = {"event_bytes": 300_000}
         async with serving(tmp_path, limits=limits, sessions={"window": 64}) as server, wire(server) as (_, slow):
             slow.write(UPGRADE + frame(HELLO))
-            await until(lambda: "ana" in server.engine.desk.users)
+            await until(lambda: "ana" in server.engine.broker.state.users)
             async with agent(server, "fast", window=1000) as fast, agent(server, "pub") as pub, http(server) as client:
                 await client.post("/v1/subscriptions", json={"id": "s"})
                 await fast.subscribe(1, id="f")
@@ -430,7 +430,7 @@ def test_a_slow_consumer_is_held_back_and_hurts_nobody(tmp_path):
                     await pub.publish(number, id=str(number), pads=["x" * 60_000] * 3)
                     told = await fast.next(m.Notify)
                     await fast.send(m.Ack(told.nid))
-                [leg] = [leg for leg in server.engine.desk.links if leg.who.user == "ana"]
+                [leg] = [leg for leg in server.engine.broker.state.consumers if leg.who.user == "ana"]
                 assert len(leg._out) <= 64
                 assert leg._out.answer_bytes < 1_000
                 info = next(i for i in (await client.get("/v1/sessions")).json()["sessions"] if i["device"] == "d")
@@ -450,10 +450,10 @@ def test_who_takes_no_answers_is_cut_off(tmp_path):
             await reader.readuntil(b"WELCOME")
             query = frame(b"[" + b",".join([b'{"type":"QUERY_SUBS","req":1}'] * 200) + b"]")
             async with asyncio.timeout(50):
-                while not server.doors.metrics.slow_consumers:
+                while not server.gateway.metrics.slow_consumers:
                     greedy.write(query)
                     await asyncio.sleep(0.01)
-            await until(lambda: not server.engine.desk.users["ana"].links)
+            await until(lambda: not server.engine.broker.state.users["ana"].consumers)
             await is_well(server)
 
     run(check())
@@ -466,13 +466,13 @@ def test_a_flood_of_pings_that_are_not_read_is_cut_off(tmp_path):
             flood.write(UPGRADE + frame(HELLO))
             pings = frame(b"p" * 125, 0x89) * 2_000
             try:
-                while not server.doors.metrics.slow_consumers:
+                while not server.gateway.metrics.slow_consumers:
                     flood.write(pings)
                     await flood.drain()
                     await asyncio.sleep(0)
             except ConnectionError:
                 pass
-            assert server.doors.metrics.slow_consumers == 1
+            assert server.gateway.metrics.slow_consumers == 1
 
     run(check())
 
@@ -486,7 +486,7 @@ def test_publishers_wait_for_a_slow_disk_instead_of_filling_memory(tmp_path):
             server.engine.publish_soon = lambda *args: put(*args) if gate.is_set() else held.append(args)
             sending = asyncio.create_task(_publish_much(ana, 300, 10_000))
             await asyncio.sleep(0.5)
-            [leg] = server.engine.desk.links
+            [leg] = server.engine.broker.state.consumers
             assert leg.busy
             assert leg.waiting_bytes < 2_000_000  # of three million
             assert (await other.get("/healthz")).status_code == 200
@@ -532,7 +532,7 @@ def test_no_secret_gets_into_a_log_at_debug(tmp_path):
                 await one.send(m.Hello("d", token=token))
                 await one.next(m.Welcome)
                 await one.publish(1, id="2", content=payload)
-            await until(lambda: server.doors.metrics.webhooks_dead == 2)
+            await until(lambda: server.gateway.metrics.webhooks_dead == 2)
             text = (await client.get("/metrics")).text
             assert "hush" not in text
             assert token not in text

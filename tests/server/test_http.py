@@ -272,7 +272,7 @@ def test_the_newest_poll_of_a_device_wins_and_nothing_is_lost(tmp_path):
                 b"POST /v1/mailboxes/me/take?user=ana HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             )
             gone.write(head + b'Content-Length: 12\r\n\r\n{"wait": 30}')
-            await until(lambda: server.doors.polls._legs)
+            await until(lambda: server.gateway.polls._legs)
             gone.transport.abort()
             waiting = asyncio.create_task(client.post("/v1/mailboxes/me/take", json={"wait": 30}))
             await asyncio.sleep(0.05)
@@ -435,9 +435,9 @@ def test_replays_at_the_same_time_are_bounded(tmp_path):
                 problem(refused, 429)
                 assert int(refused.headers["retry-after"]) >= 1
                 problem(await ivo.get("/v1/replay?limit=1"), 503)
-            await until(lambda: not server.doors._replays)
+            await until(lambda: not server.gateway._replays)
             assert (await ana.head("/v1/replay")).status_code == 200
-            await until(lambda: not server.doors._replays)
+            await until(lambda: not server.gateway._replays)
             assert len((await ivo.get("/v1/replay")).text.splitlines()) == 20
 
     run(check())
@@ -450,7 +450,7 @@ def test_operators_see_health_figures_and_the_interface(tmp_path):
             http(server) as client,
             httpx.AsyncClient(base_url=server.url) as nobody,
         ):
-            await server.doors.engine.when_loaded()
+            await server.gateway.engine.when_loaded()
             for path in ("/healthz", "/readyz", "/openapi.json"):
                 assert (await nobody.get(path)).status_code == 200
             await client.post("/v1/events", json={"id": "1"})
@@ -460,14 +460,14 @@ def test_operators_see_health_figures_and_the_interface(tmp_path):
             assert 'recado_publish_seconds_bucket{le="+Inf"} 1.0' in text
             assert "recado_end 1.0" in text
             assert (await client.get("/v1/status")).json()["end"] == 1
-            server.doors.engine._loaded.clear()
+            server.gateway.engine._loaded.clear()
             answer = await nobody.get("/readyz")
             assert (answer.status_code, answer.json()) == (503, {"status": "loading"})
-            server.doors.engine._loaded.set()
-            server.doors.draining = True
+            server.gateway.engine._loaded.set()
+            server.gateway.draining = True
             assert (await nobody.get("/readyz")).status_code == 503
             problem(await client.post("/v1/events", json={"id": "1"}), 503)
-            server.doors.draining = False
+            server.gateway.draining = False
 
     run(check())
 
@@ -507,8 +507,8 @@ def test_methods_that_do_not_exist_are_counted_as_one(tmp_path):
         async with serving(tmp_path) as server, http(server) as client:
             for number in range(3):
                 problem(await client.request(f"ODD{number}", "/v1/events"), 405)
-            assert server.doors.metrics.requests["-", "/v1/events", "405"] == 3
-            assert len(server.doors.metrics.requests) == 1
+            assert server.gateway.metrics.requests["-", "/v1/events", "405"] == 3
+            assert len(server.gateway.metrics.requests) == 1
 
     run(check())
 
@@ -548,7 +548,7 @@ def test_rates_per_user(tmp_path):
     async def check():
         limits = {"publish_per_second": 0.5, "requests_per_second": 5}
         async with serving(tmp_path, limits=limits) as server, http(server) as client, http(server, "eva") as eva:
-            server.doors._requests._clock = server.doors._publications._clock = lambda: 0.0  # time stands still
+            server.gateway._requests._clock = server.gateway._publications._clock = lambda: 0.0  # time stands still
             assert (await client.post("/v1/events", json={})).status_code == 202
             refused = await client.post("/v1/events", json={})
             problem(refused, 429)

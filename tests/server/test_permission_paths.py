@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from recado.client.errors import NotAllowed
-from recado.client.http import Http
+from recado.client.http import HttpClient
 from recado.client.urls import parse_url
 from recado.server.http.operations import OPERATIONS
 from recado.server.tokens import TokenLine, hash_token, write_tokens
@@ -138,7 +138,10 @@ def test_a_user_named_beside_a_token_is_that_of_the_token(tmp_path):
             async with http(server, token="ana", **{"x-recado-user": "ana"}) as same:
                 assert (await same.get("/v1/subscriptions")).status_code == 200
             target = msgspec.structs.replace(parse_url(server.url), token="ana", user="bob")
-            with Http(target) as other, pytest.raises(NotAllowed, match="the token is that of 'ana', not of 'bob'"):
+            with (
+                HttpClient(target) as other,
+                pytest.raises(NotAllowed, match="the token is that of 'ana', not of 'bob'"),
+            ):
                 await asyncio.to_thread(other.call, "GET", "/v1/subscriptions")
 
     run(check())
@@ -162,7 +165,7 @@ def test_no_path_gives_one_user_anything_of_another(tmp_path):
             await ana.post("/v1/mailboxes/me/take", json={"wait": 5})
             from recado.server.webhooks.dead_letters import Letter
 
-            server.doors.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
+            server.gateway.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
             tried = 0
             for operation in OPERATIONS:
                 path = (
@@ -206,7 +209,7 @@ def test_without_a_token_nothing_but_health_is_answered(tmp_path):
                 answer = await nobody.request(operation.method, path)
                 assert answer.status_code == 401, (operation.method, path)
                 assert answer.headers["www-authenticate"].startswith("Bearer")
-            assert server.engine.desk.users == {}
+            assert server.engine.broker.state.users == {}
 
     run(check())
 
@@ -227,6 +230,6 @@ def test_before_hello_no_message_reaches_the_engine(tmp_path):
                     await one.send(first, m.Publish(2, raw({"id": "2"})), m.Subscribe(3, raw({"id": "t"})))
                     await one.next(m.Error)
                     assert not [x for x in one.unread if not isinstance(x, m.Closing | m.Error)]
-            assert (server.engine.log.end, server.engine.desk.standings) == (0, {})
+            assert (server.engine.log.end, server.engine.broker.state.subscriptions) == (0, {})
 
     run(check())

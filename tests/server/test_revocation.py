@@ -59,7 +59,7 @@ def test_a_session_ends_with_its_token_and_others_go_on(tmp_path):
             await stays.publish(2, id="after")
             told = [(await stays.next(m.Notify)).event for _ in range(2)]
             assert [b"before" in bytes(event) for event in told] == [True, False]
-            assert server.doors.metrics.by["sessions_closed"]["revoked"] == 1
+            assert server.gateway.metrics.by["sessions_closed"]["revoked"] == 1
 
     run(check())
 
@@ -101,11 +101,11 @@ def test_a_poll_that_waits_ends_with_its_token_and_takes_nothing(tmp_path):
         ):
             await stays.post("/v1/subscriptions", json={"id": "s"})
             waiting = asyncio.create_task(gone.post("/v1/mailboxes/me/take", json={"wait": 30, "device": "a"}))
-            await until(lambda: server.doors.polls._legs)
+            await until(lambda: server.gateway.polls._legs)
             revoke_token(tokens, "old")
             server.reload()
             assert (await waiting).status_code == 401
-            assert not server.doors.polls._legs
+            assert not server.gateway.polls._legs
             await stays.post("/v1/events", json={"id": "1"})
             answer = await stays.post("/v1/mailboxes/me/take", json={"wait": 30, "device": "a"})
             assert [told["event"]["id"] for told in answer.json()["notifications"]] == ["1"]
@@ -123,7 +123,7 @@ def test_a_replay_is_cut_short_when_its_token_is_gone(tmp_path, caplog):
                 server.reload()
                 with pytest.raises(Exception, match="incomplete chunked read"):
                     await answer.aread()
-            await until(lambda: not server.doors._replays)
+            await until(lambda: not server.gateway._replays)
 
     run(check())
     assert "an answer was not finished" in caplog.text
@@ -142,8 +142,8 @@ def test_a_sip_session_ends_with_its_token(tmp_path):
                 await ana.publish("Tick", {"n": 1})
                 revoke_token(tokens, "phone")
                 server.reload()
-                await until(lambda: not server.engine.desk.links)
-                assert server.doors.metrics.by["sessions_closed"]["revoked"] == 1
+                await until(lambda: not server.engine.broker.state.consumers)
+                assert server.gateway.metrics.by["sessions_closed"]["revoked"] == 1
                 with pytest.raises(ClientError):
                     await ana.publish("Tick", {"n": 2})
 

@@ -75,7 +75,7 @@ def test_a_callback_gets_the_event_that_names_things_otherwise(tmp_path):
             assert fields["x-subscription-id"] == made.json()["id"]
             assert fields["x-notification-id"] == answer.json()["notificationId"]
             assert msgspec.json.decode(body) == {"id": answer.json()["notificationId"], **SALE}
-            await until(lambda: server.doors.metrics.webhooks_delivered == 1)
+            await until(lambda: server.gateway.metrics.webhooks_delivered == 1)
 
     run(check())
 

@@ -14,7 +14,7 @@ from recado.semantics.measures import registry
 from recado.semantics.measures.base import Measured
 from recado.server import prefetch as matching_ahead
 from recado.server.permissions import Busy
-from recado.server.prefetch import Ahead
+from recado.server.prefetch import SimilarityPrefetcher
 from server.engine_kit import ANA, BEN, ROOT, attached, die, event, opened, settled, story, subscribed
 
 RECORD = b'{"id": "s", "filter": "{cost, GT, 1}", "semantic": {"measure": "watched"}}'
@@ -173,7 +173,7 @@ def test_users_take_turns_and_a_failure_is_its_owner_s(monkeypatch):
         raise RecadoError("no")
 
     async def check():
-        ahead = Ahead(asyncio.get_running_loop(), share=1, user_bytes=1, all_bytes=1)
+        ahead = SimilarityPrefetcher(asyncio.get_running_loop(), share=1, user_bytes=1, all_bytes=1)
         one, two = (asyncio.create_task(ahead.run(user, steps(user, 3))) for user in ("one", "two"))
         bad = asyncio.create_task(ahead.run("three", failing()))
         assert await one == await two == [0, 1, 2]

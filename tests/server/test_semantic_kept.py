@@ -10,7 +10,7 @@ from recado.protocols.session import messages as m
 from recado.semantics import engine as semantics_engine
 from recado.semantics.lexicon.information import load_lexicon
 from recado.semantics.overrides import ReviewList
-from recado.server import maintenance as engine_upkeep
+from recado.server import maintenance
 from recado.server.matching import CACHE_FILE
 from server.engine_kit import ANA, ROOT, Clock, attached, event, opened, positions, settled, story, subscribed
 from server.running import agent, http, raw, run, serving
@@ -110,10 +110,10 @@ async def test_what_a_missing_lexicon_left_out_comes_back(tmp_path, lexicon):
     assert "2 stored subscriptions by meaning get nothing for now: $.semantic: cannot be used here: WordNet" in trouble
     await engine.cancel(ANA, "unwanted")
     assert "1 stored" in engine.status()["trouble"][0]
-    await engine_upkeep._tend_meaning(engine, engine_upkeep.RETRY_EVERY)
+    await engine.maintenance._maintain_matcher(maintenance.RETRY_EVERY)
     await engine.publish(ROOT, [event("missed", price=60)])
     lexicon.clear()
-    await engine_upkeep._tend_meaning(engine, engine_upkeep.RETRY_EVERY)
+    await engine.maintenance._maintain_matcher(maintenance.RETRY_EVERY)
     assert engine.status()["trouble"] == []
     await engine.publish(ROOT, [event("seen", price=60)])
     leg = await attached(engine)

@@ -12,9 +12,8 @@ import recado
 from client.service import collect
 from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
-from recado.client.client import Client
+from recado.client.client import Client, connect
 from recado.client.errors import ClientError
-from recado.client.options import make_options
 from recado.client.transports.sip import SipTransport
 from recado.model.codec import read_event
 from recado.net import RudpEndpoint
@@ -52,7 +51,7 @@ def url(server, user="ana", password="", domain="localhost", transport="udp"):
 def client_at(server, host, device="phone", transport="udp", **more):
     """A client whose device is at an address that the test changes."""
     quick = {"first_wait": 0.05, "longest_wait": 0.2, **more}
-    options = make_options(url(server, transport=transport), user=None, device=device, state=None, **quick)
+    options = connect(url(server, transport=transport), device=device, **quick).options
     line = SipTransport(options.target, options.device, poll_seconds=0.02)
     line.host = host
     return Client(options, line), line
@@ -276,7 +275,7 @@ def test_a_password_is_a_token_for_sip(tmp_path):
                     async with recado.connect(url(server, user, wrong), device="phone", timeout=0):
                         pass
             assert server.engine.metrics.failed_logins == 3, "as those of HTTP, and with the same bound"
-            assert server.engine.desk.users.keys() <= {"ana"}
+            assert server.engine.broker.state.users.keys() <= {"ana"}
 
     asyncio.run(main())
 
@@ -327,7 +326,7 @@ def test_a_device_that_speaks_though_it_counts_as_lost(tmp_path, monkeypatch, re
                 leg.link.move(("127.0.0.8", 9))  # nobody is there, so RUDP gives up
                 leg.link.post_ping()
                 await until(lambda: states(server) == {"phone": False})
-                leg.link._connection._sender.address = ("127.0.0.2", client._transport._rudp.address[1])
+                leg.link._connection._sender.address = ("127.0.0.2", client._session._transport._rudp.address[1])
                 await publish(server, [1])
                 await ana.publish("Tick", {"n": 2})
                 assert numbers(await collect(every, 2)) == [1, 2]
@@ -344,7 +343,7 @@ def test_a_device_that_stays_away_is_forgotten(tmp_path):
             await until(lambda: states(server) == {"phone": True})
             switch_off(line)
             next(iter(server._sip._consumers.values())).link.post_ping()
-            await until(lambda: server.doors.connections == 0)
+            await until(lambda: server.gateway.connections == 0)
             assert states(server) == {"phone": False}
             await client.close()
 
@@ -460,7 +459,7 @@ def test_invitations_that_cannot_be_served_are_refused(tmp_path):
             ):
                 eve.invite(**media)
                 assert (await eve.next(events.Failed)).status == status
-            assert server.doors.connections == 0
+            assert server.gateway.connections == 0
 
     asyncio.run(main())
 

@@ -18,6 +18,6 @@ def test_a_device_that_starts_anew_leaves_no_session_behind(tmp_path):
                     (leg,) = server._sip._consumers.values()
                     leg.link.post_ping()
                     await until(lambda: states(server) == {"phone": False})
-                assert server.doors.connections == len(server._sip._consumers) == 1
+                assert server.gateway.connections == len(server._sip._consumers) == 1
 
     asyncio.run(main())

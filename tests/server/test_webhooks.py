@@ -88,7 +88,7 @@ def test_a_notification_is_posted_and_signed(tmp_path):
             assert fields["x-notification-id"] == "%c3%a9%201"
             assert fields["recado-attempt"] == "1"
             assert fields["recado-signature"] == sign("s3cret", fields["recado-timestamp"], body)
-            await until(lambda: server.doors.metrics.webhooks_delivered == 1)
+            await until(lambda: server.gateway.metrics.webhooks_delivered == 1)
             [box] = (await client.get("/v1/mailboxes/me")).json()["mailboxes"]
             assert (box["length"], box["delivered"]) == (0, 1)
             assert (await client.get("/v1/sessions")).json() == {"sessions": []}  # a webhook is no device
@@ -131,12 +131,12 @@ def test_dead_letters_are_listed_retried_and_forgotten(tmp_path):
             assert (await eva.delete(f"/v1/dead-letters/{number}")).status_code == 404
             target.answers = [500, 500, 500]
             assert (await client.post(f"/v1/dead-letters/{number}/retry")).status_code == 202
-            await until(lambda: server.doors.metrics.webhooks_dead == 2)
+            await until(lambda: server.gateway.metrics.webhooks_dead == 2)
             assert len((await client.get("/v1/dead-letters")).json()["dead_letters"]) == 1
             await client.post(f"/v1/dead-letters/{number}/retry")
-            await until(lambda: not len(server.doors.letters))
+            await until(lambda: not len(server.gateway.letters))
             assert target.events[-1] == "bad"
-            server.doors.letters.add(Letter(0, "ana", "gone", 1, "u", b"{}", "r", "t", 3))
+            server.gateway.letters.add(Letter(0, "ana", "gone", 1, "u", b"{}", "r", "t", 3))
             [left] = (await client.get("/v1/dead-letters")).json()["dead_letters"]
             assert (await client.post(f"/v1/dead-letters/{left['number']}/retry")).status_code == 409
             assert (await client.delete(f"/v1/dead-letters/{left['number']}")).status_code == 204
@@ -159,7 +159,7 @@ def test_an_administrator_sees_the_dead_letters_of_all_a_page_at_a_time(tmp_path
             http(server, token=plain) as ana,
         ):
             for user in ("ana", "eva", "ana"):
-                server.doors.letters.add(Letter(0, user, "s", 1, "u", b"{}", "r", "t", 3))
+                server.gateway.letters.add(Letter(0, user, "s", 1, "u", b"{}", "r", "t", 3))
             first = (await admin.get("/v1/dead-letters?user=*&limit=2")).json()
             rest = (await admin.get(f"/v1/dead-letters?user=*&after={first['next']}")).json()
             assert [one["user"] for one in first["dead_letters"] + rest["dead_letters"]] == ["ana", "eva", "ana"]
@@ -199,7 +199,7 @@ def test_410_cancels(tmp_path):
             target.answers = [410]
             await subscribe(client, target.url)
             await client.post("/v1/events", json=[{"id": "1"}, {"id": "2"}])
-            await until(lambda: not len(server.doors.webhooks))
+            await until(lambda: not len(server.gateway.webhooks))
             assert (await client.get("/v1/subscriptions")).json() == {"subscriptions": []}
             assert target.events == ["1"]
 
@@ -226,7 +226,7 @@ def test_a_webhook_gets_its_own_and_goes_on_after_a_restart(tmp_path):
                 await client.post("/v1/events", json={"id": "c", "type": "B", "source": "/s"})
                 await until(lambda: target.events[-1] == "c")
                 assert (await client.delete("/v1/subscriptions/w")).status_code == 204
-                await until(lambda: not len(server.doors.webhooks))
+                await until(lambda: not len(server.gateway.webhooks))
 
     run(check())
 
@@ -240,7 +240,7 @@ def test_an_unreachable_target_holds_up_nobody(tmp_path):
             await subscribe(client, target.url)
             await client.post("/v1/events", json=[{"id": str(n)} for n in range(100)])
             await until(lambda: len(target.requests) == 100)
-            assert server.doors.metrics.webhooks_failed >= 1
+            assert server.gateway.metrics.webhooks_failed >= 1
 
     run(check())  # and the end does not wait for the back-off
 
@@ -371,7 +371,7 @@ def test_a_retry_after_without_sense_is_none(tmp_path, asked):
             target.answers = [head + asked.encode() + b"\r\n\r\n"] * QUICK["attempts"]
             await subscribe(client, target.url)
             await client.post("/v1/events", json={"id": "a", "type": "T"})
-            await until(lambda: len(server.doors.letters) == 1, 5)
+            await until(lambda: len(server.gateway.letters) == 1, 5)
             assert len(target.requests) == QUICK["attempts"]
 
     run(check())

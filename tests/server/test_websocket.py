@@ -7,7 +7,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from recado.server.consumer import Notified
+from recado.server.consumer import OutgoingNotification
 from recado.server.session import FRAME_BYTES, FRAME_MESSAGES, Outgoing
 from server.running import Agent, agent, http, m, raw, run, serving, until, ws_url
 
@@ -87,11 +87,11 @@ def test_what_was_not_acknowledged_comes_again_with_the_same_number(tmp_path):
 def test_many_messages_in_one_frame_are_answered_in_few(tmp_path):
     async def check():
         async with serving(tmp_path) as server, agent(server) as ana:
-            frames = server.doors.metrics.frames_out
+            frames = server.gateway.metrics.frames_out
             await ana.send(*(m.Publish(n, raw({"id": str(n)})) for n in range(1_000)))
             answers = [await ana.next(m.Ok) for _ in range(1_000)]
             assert [(a.req, a.position) for a in answers] == [(n, n) for n in range(1_000)]
-            assert server.doors.metrics.frames_out - frames < 10
+            assert server.gateway.metrics.frames_out - frames < 10
 
     run(check())
 
@@ -219,7 +219,7 @@ def test_draining_answers_what_was_published_then_says_so(tmp_path):
         async with serving(tmp_path) as server, agent(server) as ana, http(server) as client:
             await client.get("/healthz")  # an idle connection that must not hold up the end
             await ana.send(*(m.Publish(n, raw({"id": str(n)})) for n in range(500)))
-            await until(lambda: server.doors.metrics.frames_in > 1)
+            await until(lambda: server.gateway.metrics.frames_in > 1)
             await server.drain()
             answers = [await ana.next((m.Ok, m.Closing)) for _ in range(501)]
             assert sum(isinstance(a, m.Ok) for a in answers) == 500
@@ -304,7 +304,7 @@ def test_what_waits_becomes_few_frames_in_order():
     frames, turns = [], []
     out = Outgoing(lambda batch: frames.append(batch.payload), turns.append)
     out.put([b"1", b"2"])
-    out.put_notifications([Notified(7, "s", b"{}", "now", False)])
+    out.put_notifications([OutgoingNotification(7, "s", b"{}", "now", False)])
     out.put_first(b"0")
     assert (len(turns), frames) == (1, [])
     turns.pop()()
@@ -328,7 +328,7 @@ def test_a_full_socket_stops_frames_and_large_ones_are_cut():
     assert out.answer_bytes == 0
     out.pause()
     out.put([b"1"] * (FRAME_MESSAGES + 1))
-    out.put_notifications([Notified(7, "s", b"{}", "now", True)])
+    out.put_notifications([OutgoingNotification(7, "s", b"{}", "now", True)])
     out.drop()
     assert len(out) == FRAME_MESSAGES + 1
     out.drop(answers=True)

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import msgspec
 
-from recado.broker.mailbox import Bounds
+from recado.broker.state import Bounds
 from recado.filters.evaluate import matches
 from recado.filters.records import read_subscription
 from recado.model.codec import read_event
@@ -33,10 +33,9 @@ from recado.protocols.session.commands import (
 from recado.sim.draws import uniform
 from recado.sim.faults import Duplication, Loss, Reordering
 from recado.sim.kernel import Simulation, stream
-from recado.sim.mobility.broker import Broker
-from recado.sim.mobility.calls import BrokerSettings
+from recado.sim.mobility.broker import BrokerNode, NodeSettings
 from recado.sim.mobility.device import Device, MoveTo
-from recado.sim.mobility.keeping import EPOCH, instant
+from recado.sim.mobility.disk import EPOCH, instant
 from recado.sim.mobility.wire import BROKER
 from recado.sim.network import Links
 
@@ -53,7 +52,11 @@ class World:
         rng = self.rng
         self.crashes, self.expiry = crashes, expiry
         self.rudp = profile(rng.choice(("fast", "lab")))
-        self.settings = BrokerSettings(bounds=bounds or Bounds(), keep_seconds=rng.choice((0.1, 2.0, 20.0)))
+        self.settings = NodeSettings(
+            bounds=bounds or Bounds(),
+            store_seconds=rng.choice((0.1, 2.0, 20.0)),
+            sync_seconds=rng.choice((0.001, 0.02, 0.2)),
+        )
         delays = Links(uniform(0.005, rng.choice((0.05, 0.4)), stream(seed, "delay")))
         self.faults = [
             Loss(delays, rng.choice((0.0, 0.05, 0.3)), stream(seed, "loss")),
@@ -81,7 +84,7 @@ class World:
         self.dropped: set[str] = set()
         self.incarnation = dict.fromkeys(self.users, 0)
         self.deliveries: list[tuple[float, str, int, m.Notify]] = []
-        self.simulation.add(BROKER, Broker(self.settings, self.rudp))
+        self.simulation.add(BROKER, BrokerNode(self.settings, self.rudp))
         for name in self.users:
             self.start(name)
 
@@ -142,7 +145,7 @@ class World:
         if self.alive(name):
             return
         if name == BROKER:
-            self.simulation.add(BROKER, Broker(self.settings, self.rudp))
+            self.simulation.add(BROKER, BrokerNode(self.settings, self.rudp))
         else:
             self.incarnation[name] += 1
             self.start(name)
@@ -248,7 +251,7 @@ class World:
     def _check_complete(self) -> None:
         got = {(notify.sub_id, notify.nid >> m.ORDINAL_BITS) for _, _, _, notify in self.deliveries}
         gaps = {nid >> m.ORDINAL_BITS for nid in self.gaps}
-        standings = self.simulation.nodes[BROKER].machine.desk
+        broker = self.simulation.nodes[BROKER].machine.broker
         for sub_id, granted in self.granted.items():
             record = self.records[sub_id]
             if sub_id in self.left:
@@ -256,8 +259,7 @@ class World:
             for position, (at, _, raw) in enumerate(self.log):
                 if at > granted and self._wants(record, at, raw) and position not in gaps:
                     assert (sub_id, position) in got, f"{sub_id} never got {raw} of {at:.3f} ({granted:.3f})"
-        waiting = {name: user.boxes for name, user in standings.users.items()}
-        left = sum(box.length for boxes in waiting.values() for box in boxes.values())
+        left = broker.state.waiting.length
         assert left == 0, f"{left} still wait"
         connected = [name for name in self.users if self.simulation.nodes[name].machine.agent.status == "CONNECTED"]
         assert connected == list(self.users)

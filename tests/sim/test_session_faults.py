@@ -2,7 +2,7 @@
 
 import pytest
 
-from recado.broker.mailbox import Bounds
+from recado.broker.state import Bounds
 from sim.session_world import BROKER, World, life
 
 SEEDS = range(200)

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from benchmarks.service.drivers.base import Heard
 from benchmarks.service.workload import TYPE, expression, members
-from recado.client import Client, Subscription, connect
+from recado.client import Client, ClientSubscription, connect
 
 DAY_SECONDS = 86_400.0
 
@@ -72,12 +72,12 @@ class _Listener:
         self.client, self._heard = client, heard
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def listen(self, subscription: Subscription) -> None:
+    async def listen(self, subscription: ClientSubscription) -> None:
         """Hear it from now on, when the service holds it."""
         await subscription.ready()
         self._tasks.append(asyncio.create_task(self._hear(subscription)))
 
-    async def _hear(self, subscription: Subscription) -> None:
+    async def _hear(self, subscription: ClientSubscription) -> None:
         async for notification in subscription:
             self._heard(notification["number"])
 

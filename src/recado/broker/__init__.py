@@ -1,5 +1,8 @@
-"""Delivery: when a matching event becomes a notification, for whom it waits, and to whom it goes. Pure; instants are
+"""The broker: when a matching event becomes a notification, for whom it waits, and to whom it goes. Pure; instants are
 arguments.
 """
 
-from __future__ import annotations
+from recado.broker.core import Broker
+from recado.broker.state import Bounds, BrokerSettings
+
+__all__ = ["Bounds", "Broker", "BrokerSettings"]

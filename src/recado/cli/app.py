@@ -7,11 +7,13 @@ or None, for 0; ``recado.cli.verb`` says what each code means.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from cyclopts import App, Group
 
-from recado import __version__
+from recado.cli.output import write_line
 from recado.cli.verb import run_app, verb
+from recado.version import __version__
 
 _HELP = """\
 Content-based publish/subscribe: say what happened, say what you care about.
@@ -70,23 +72,59 @@ _VERBS = {
         "kernels": "Compile the kernels of the index ahead of their use.",
     },
 }
-_FOLDERS = ("pipeline",)  # verbs with more than one module
+_EXTRAS = {
+    "demo": "all",
+    "match": "matching",
+    "filter": "matching",
+    "kernels": "matching",
+    "semantics": "semantics",
+    "serve": "server",
+    "backup": "server",
+    "token": "server",
+    "log": "server",
+    "pipeline": "spark",
+    "sim": "sim",
+}
+"""What installs the packages that a verb needs beyond those of the client."""
+_PLACES = {"pipeline": "recado.cli.pipeline.app:app", "completion": "recado.cli.app:completion"}
+"""Verbs that are not in a module of their name."""
 
 
-def _all() -> App:
+def _make_app() -> App:
     made = verb("recado", help=_HELP, epilogue=_EPILOGUE, version=__version__)
-    for place, (title, verbs) in enumerate(_VERBS.items()):
-        group = Group(title, sort_key=place)
+    for height, (title, verbs) in enumerate(_VERBS.items()):
+        group = Group(title, sort_key=height)
         made["--help"].group = made["--version"].group = group  # in the last one
         for number, (name, help) in enumerate(verbs.items()):
-            module = f"recado.cli.{name}.app" if name in _FOLDERS else f"recado.cli.{name}"
-            made.command(f"{module}:app", name=name, help=help, group=group, sort_key=number)
+            place = _PLACES.get(name, f"recado.cli.{name}:app")
+            made.command(place, name=name, help=help, group=group, sort_key=number)
     return made
 
 
-app = _all()
+app = _make_app()
+
+_COMPLETION_HELP = """\
+  eval "$(recado completion bash)"                  in this shell; in ~/.bashrc, in every one
+  recado completion bash > ~/.local/share/bash-completion/completions/recado
+  recado completion zsh > ~/.zfunc/_recado          with ~/.zfunc in fpath
+  recado completion fish > ~/.config/fish/completions/recado.fish
+"""
+
+completion = verb("completion", epilogue=_COMPLETION_HELP)
+
+
+@completion.default
+def write_completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Write a script that completes the words of this command.
+
+    Parameters
+    ----------
+    shell
+        The shell that will read it.
+    """
+    write_line(app.generate_completion(shell=shell))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    return run_app(app, arguments)
+    return run_app(app, arguments, _EXTRAS)

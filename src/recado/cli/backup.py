@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recado.cli.flags import service_config
 from recado.cli.output import write_line
-from recado.cli.serve import settings
 from recado.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def backup(target: Path, /, *, config: Path | None = None, data: Path | None = N
     from recado.errors import RecadoError
     from recado.server.control import Request, ask
 
-    chosen = settings(config, data)
+    chosen = service_config(config, data)
     folder = Path(chosen.data)
     if not folder.is_dir():
         raise RecadoError(f"{folder} is no data folder of a service; name one with --data")
@@ -54,15 +54,15 @@ async def _alone(config: Config, target: Path) -> None:
     """No service runs: open the folder for a moment."""
     from recado.server.control import back_up
     from recado.server.engine import Engine
-    from recado.server.gateway import Doors
+    from recado.server.gateway import Gateway
     from recado.server.server import token_path
     from recado.server.tokens import Tokens
 
     engine = await Engine.open(config)
     try:
         await engine.when_loaded()
-        doors = Doors(engine, Tokens())
-        await back_up(doors, token_path(config), target)
-        await doors.close()
+        gateway = Gateway(engine, Tokens())
+        await back_up(gateway, token_path(config), target)
+        await gateway.close()
     finally:
         await engine.close()

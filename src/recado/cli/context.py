@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from recado.cli.output import complain, console, for_people, write_json
 from recado.cli.verb import verb
-from recado.errors import RecadoError
-
-if TYPE_CHECKING:
-    from recado.client.http import Http
-    from recado.client.urls import Target
 
 _HELP = """\
 A context is a service with a name, and who you are there:
@@ -44,11 +34,11 @@ def add(name: str, url: str, /, *, select: bool = False) -> int:
     select
         Use it from now on.
     """
-    from recado.client.urls import check_name, parse_url, read_contexts, write_contexts
+    from recado.client.urls import check_context_name, parse_url, read_contexts, write_contexts
 
     parse_url(url)
     contexts = read_contexts()
-    contexts.urls[check_name(name)] = url
+    contexts.urls[check_context_name(name)] = url
     if select or len(contexts.urls) == 1:
         contexts.selected = name
     write_contexts(contexts)
@@ -85,7 +75,7 @@ def _row(name: str, url: str, selected: bool) -> dict[str, Any]:
         target = parse_url(url)
     except AddressError as error:
         raise AddressError(f"context {name!r}: {error}; recado context add {name} URL replaces it") from None
-    where = target.shown()
+    where = target.description()
     return {"name": name, "selected": selected, "where": where, "user": target.user, "token": bool(target.token)}
 
 
@@ -114,7 +104,7 @@ def select(name: str, /) -> int:
     from recado.client.urls import read_contexts, write_contexts
 
     contexts = read_contexts()
-    _known(name, contexts.urls)
+    _check_known(name, contexts.urls)
     contexts.selected = name
     write_contexts(contexts)
     complain(f"context {name} (selected)")
@@ -133,7 +123,7 @@ def rm(name: str, /) -> int:
     from recado.client.urls import read_contexts, write_contexts
 
     contexts = read_contexts()
-    _known(name, contexts.urls)
+    _check_known(name, contexts.urls)
     del contexts.urls[name]
     if contexts.selected == name:
         contexts.selected = ""
@@ -141,68 +131,8 @@ def rm(name: str, /) -> int:
     return 0
 
 
-def _known(name: str, urls: dict[str, str]) -> None:
+def _check_known(name: str, urls: dict[str, str]) -> None:
     from recado.client.errors import AddressError
 
     if name not in urls:
         raise AddressError(f"there is no context {name!r}; there are: {', '.join(urls) or 'none'}")
-
-
-# --- Which service a command talks to, and as whom: the flags that the commands share --------------------------------
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Where:
-    """The service. Flags go before RECADO_URL and RECADO_TOKEN, and these before the selected context."""
-
-    url: str = ""
-    """The service, such as recado://ana:TOKEN@localhost:7230."""
-    context: str = ""
-    """A context by its name (see: recado context)."""
-    user: str = ""
-    """The user to be, where no token says it; else the URL's, else your login name."""
-
-    def target(self, user: str = "") -> Target:
-        """What is meant; ``user`` is who to be if nobody says it."""
-        import msgspec
-
-        from recado.client.urls import resolve
-
-        target = resolve(self.url or None, self.context or None)
-        name = self.user or target.user or ("" if target.token else user or getpass.getuser())
-        return msgspec.structs.replace(target, user=name)
-
-    def http(self) -> Http:
-        from recado.client.http import Http
-
-        return Http(self.target())
-
-
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d")
-
-
-def beginning(text: str) -> tuple[int | None, str | None]:
-    """``--from``: a position, an instant, or a span back from now such as 15m: (position, since)."""
-    from datetime import UTC, datetime, timedelta
-
-    from recado.model.values import format_time, parse_time
-
-    if not text:
-        return None, None
-    if text == "start":
-        return 0, None
-    if text.isascii() and text.isdigit():
-        return int(text), None
-    span = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if span:
-        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[span[2]]
-        try:
-            return None, format_time(datetime.now(UTC) - timedelta(**{unit: int(span[1])}))
-        except OverflowError:  # before the year 1, and so before all events
-            return 0, None
-    try:
-        return None, format_time(parse_time(text))
-    except ValueError:
-        right = "a position (17), an instant (2026-11-15T10:00:00Z), a span back from now (15m), or start"
-        raise RecadoError(f"--from {text!r} is not {right}") from None

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recado.cli.inputs import Problems
-from recado.cli.match import Counts, Engine, make_engine, read_events, read_subscriptions
+from recado.cli.engines import Engine, make_engine
+from recado.cli.inputs import Counts, Problems, read_events, read_subscriptions
 from recado.cli.output import console, write_json
 from recado.cli.verb import verb
 from recado.filters.nodes import show

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import msgspec
+
 from recado.cli.output import complain
 from recado.errors import RecadoError
-from recado.model.codec import split_batch
+from recado.filters.records import KnownFilters, read_subscription
+from recado.model.codec import read_event, split_batch
+from recado.model.event import Event
 from recado.model.limits import LIMITS
+from recado.model.subscription import Subscription
 
 if TYPE_CHECKING:
     from recado.matching.json_texts import Texts
@@ -100,7 +105,7 @@ class Problems:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[io.BufferedReader[Any]]:
+def open_input(path: str) -> Iterator[io.BufferedReader[Any]]:
     """The file, or standard input for ``-``; a RecadoError if it cannot be read."""
     if path == "-":
         reader = io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
@@ -196,3 +201,41 @@ def _too_long(what: str, limit: int) -> str:
 def _skip_line(stream: io.BufferedReader[Any]) -> None:
     while (rest := stream.readline(65_536)) and not rest.endswith(b"\n"):
         pass
+
+
+# --- subscriptions and events -----------------------------------------------------------------------------------------
+
+
+class Counts(msgspec.Struct):
+    """What has gone through so far."""
+
+    events: int = 0
+    matches: int = 0
+    bytes: int = 0
+
+
+def read_subscriptions(
+    path: str, problems: Problems, check: Callable[[Subscription], None] = lambda _: None
+) -> Iterator[Subscription]:
+    """The subscriptions of an NDJSON file that pass; a later one replaces an earlier one of the same id."""
+    known = KnownFilters()
+    with open_input(path) as stream:
+        for record in lines(stream, LIMITS.subscription_bytes):
+            try:
+                subscription = read_subscription(record.text(), known=known)
+                check(subscription)
+            except RecadoError as error:
+                problems.report(path, record.place, str(error))
+            else:
+                yield subscription
+
+
+def read_events(path: str, problems: Problems, counts: Counts) -> Iterator[Event]:
+    """The events of a file; one without an id is called after its line."""
+    with open_input(path) as stream:
+        for record in event_records(stream, path):
+            counts.bytes += len(record.raw)
+            try:
+                yield read_event(record.text(), default_id=record.default_id)
+            except RecadoError as error:
+                problems.report(path, record.place, str(error))

@@ -49,7 +49,7 @@ def info(path: Path, /, *, json: bool = False) -> int:
     json
         Write JSON even on a terminal.
     """
-    found = described(_folder(path))
+    found = describe_log(_folder(path))
     if for_people(json):
         show(found)
     else:
@@ -113,7 +113,7 @@ def repair(
     from recado.store.log import repair as repair_log
 
     folder = _folder(path)
-    done = _rehearsed(folder, end) if dry_run else repair_log(folder, end=end)
+    done = _rehearse_repair(folder, end) if dry_run else repair_log(folder, end=end)
     if for_people(json):
         _tell_repair(done, dry_run)
     else:
@@ -169,7 +169,7 @@ def _tell(damage: Damage, written_off: bool, people: bool) -> None:
     write_json({**place, "written_off": written_off})
 
 
-def _rehearsed(folder: Path, end: int | None) -> Repaired:
+def _rehearse_repair(folder: Path, end: int | None) -> Repaired:
     """A repair of a copy. A repair only renames files and adds some, so links do for the segments."""
     import shutil
     from tempfile import TemporaryDirectory
@@ -212,7 +212,7 @@ def _tell_repair(done: Repaired, dry_run: bool) -> None:
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def described(folder: Path) -> dict[str, Any]:
+def describe_log(folder: Path) -> dict[str, Any]:
     """Everything that can be told without reading all events."""
     reader, manifest = LogReader(folder), load(folder)
     problems: list[str] = []
@@ -235,8 +235,8 @@ def described(folder: Path) -> dict[str, Any]:
         "sealed": extent.sealed,
         "end": extent.end,
         "events": extent.end - extent.first,
-        "oldest": _accepted(reader, extent.first, extent.end),
-        "newest": _accepted(reader, extent.end - 1, extent.end),
+        "oldest": _acceptance_time(reader, extent.first, extent.end),
+        "newest": _acceptance_time(reader, extent.end - 1, extent.end),
         "segment_bytes": sum(entry.bytes for entry in manifest.segments),
         "tail_bytes": sum(_size(folder / name) for name in (TAIL, TAIL_WAL)),
         "writer": writer_of(folder),
@@ -246,7 +246,7 @@ def described(folder: Path) -> dict[str, Any]:
     }
 
 
-def _accepted(reader: LogReader, position: int, end: int) -> datetime | None:
+def _acceptance_time(reader: LogReader, position: int, end: int) -> datetime | None:
     """When the event at a position was accepted; None if there is none, or it cannot be read."""
     if not 0 <= position < end:
         return None

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from recado.cli.context import Where
+from recado.cli.flags import ServiceFlags
 from recado.cli.output import complain, for_people, plural, write_json
-from recado.cli.session import show_all
+from recado.cli.service_output import notification_writer, show_listing
 from recado.cli.verb import verb
 
 _HELP = """\
@@ -33,7 +33,7 @@ def _path(user: str, rest: str = "") -> str:
 
 
 @app.command
-def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # noqa: B008  # frozen, made once
+def ls(*, of: str = "", json: bool = False, where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # frozen, made once
     """List mailboxes: your own or, with an administrator's token, those of others.
 
     Parameters
@@ -43,7 +43,7 @@ def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # n
     json
         Write NDJSON even on a terminal.
     """
-    return show_all(where, "mailboxes", of, _COLUMNS, json)
+    return show_listing(where, "mailboxes", of, _COLUMNS, json)
 
 
 @app.command
@@ -55,7 +55,7 @@ def peek(
     device: str = "",
     format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
     json: bool = False,
-    where: Where = Where(),  # noqa: B008  # the same
+    where: ServiceFlags = ServiceFlags(),  # noqa: B008  # the same
 ) -> int:
     """Show what waits, oldest first, and leave it there.
 
@@ -92,7 +92,7 @@ def drain(
     *,
     format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
     json: bool = False,
-    where: Where = Where(),  # noqa: B008  # the same
+    where: ServiceFlags = ServiceFlags(),  # noqa: B008  # the same
 ) -> int:
     """Take everything that waits for yourself, show it, and acknowledge it.
 
@@ -126,7 +126,7 @@ def drain(
 
 
 @app.command
-def purge(user: str = "", /, *, device: str = "", where: Where = Where()) -> int:  # noqa: B008  # the same
+def purge(user: str = "", /, *, device: str = "", where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # the same
     """Throw away what waits; the user is told how many and which.
 
     Parameters
@@ -143,8 +143,6 @@ def purge(user: str = "", /, *, device: str = "", where: Where = Where()) -> int
 
 
 def _write(found: list[dict[str, Any]], format: str, json: bool) -> None:
-    from recado.cli.sub import writer
-
-    write = writer(format, json)
+    write = notification_writer(format, json)
     for one in found:
         write(one)

@@ -15,7 +15,7 @@ import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from recado.cli.context import Where
+from recado.cli.flags import ServiceFlags
 from recado.cli.output import complain, for_people, plural, write_json
 from recado.cli.verb import FAILED, OK, Positive, Source, verb
 from recado.errors import RecadoError
@@ -54,7 +54,7 @@ def pub(
     rate: Positive = None,
     template: bool = False,
     json: bool = False,
-    where: Where = Where(),  # noqa: B008  # frozen, made once
+    where: ServiceFlags = ServiceFlags(),  # noqa: B008  # frozen, made once
 ) -> int:
     """Publish events and wait for their acknowledgement.
 
@@ -112,24 +112,24 @@ def _from_arguments(type: str, attributes: tuple[str, ...], count: int) -> Itera
 
 def _from_file(path: str, template: bool) -> Iterator[tuple[str, bytes | RecadoError]]:
     """Each record with its place, or what is wrong with it: the others are published all the same."""
-    from recado.cli.inputs import display_name, event_records, opened
+    from recado.cli.inputs import display_name, event_records, open_input
 
-    with opened(path) as stream:
+    with open_input(path) as stream:
         for number, record in enumerate(event_records(stream, path), 1):
             event: bytes | RecadoError
             try:
-                event = _filled(record.text(), number) if template else record.text()
+                event = _fill(record.text(), number) if template else record.text()
             except RecadoError as error:
                 event = error
             yield f"{display_name(path)}{record.place}", event
 
 
-def _filled(raw: bytes, number: int) -> bytes:
+def _fill(raw: bytes, number: int) -> bytes:
     """Bytes that are no text stay as they are, for whoever reads the event to complain about."""
     return expand(raw.decode(errors="surrogateescape"), number).encode(errors="surrogateescape")
 
 
-async def _publish(source: Iterator[Any], where: Where, rate: float | None, people: bool) -> int:
+async def _publish(source: Iterator[Any], where: ServiceFlags, rate: float | None, people: bool) -> int:
     import secrets
 
     from recado.client.client import Client
@@ -139,10 +139,10 @@ async def _publish(source: Iterator[Any], where: Where, rate: float | None, peop
         target=where.target(), device=f"pub-{secrets.token_hex(8)}", existing="leave", window=1, timeout=0
     )
     async with Client(options) as client:
-        return await _Run(client, people).all(_paced(source, rate))
+        return await _Run(client, people).all(_at_rate(source, rate))
 
 
-async def _paced(source: Iterator[Any], rate: float | None) -> AsyncIterator[Any]:
+async def _at_rate(source: Iterator[Any], rate: float | None) -> AsyncIterator[Any]:
     """The events at their rate; reading one must not hold up the loop, since standard input may be a person."""
     import asyncio
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from recado.cli.context import Where, beginning
+from recado.cli.flags import SemanticFlags, ServiceFlags, parse_start
 from recado.cli.output import complain
-from recado.cli.sub import ByMeaning
+from recado.cli.service_output import notification_writer
 from recado.cli.verb import AtMost, verb
 
 _HELP = """\
@@ -31,9 +31,9 @@ def replay(
     start: Annotated[str, Parameter(name="--from")] = "start",
     limit: Annotated[AtMost, Parameter(name=("--limit", "--count", "-C"))] = None,
     format: Annotated[str, Parameter(name=("--format", "-F"))] = "",
-    meaning: ByMeaning = ByMeaning(),  # noqa: B008  # frozen, made once
+    meaning: SemanticFlags = SemanticFlags(),  # noqa: B008  # frozen, made once
     json: bool = False,
-    where: Where = Where(),  # noqa: B008  # frozen, made once
+    where: ServiceFlags = ServiceFlags(),  # noqa: B008  # frozen, made once
 ) -> int:
     """Show events that the service has in its log.
 
@@ -44,7 +44,7 @@ def replay(
     type
         Only events of this type, or pattern of types.
     start
-        Where to begin: a position (17), an instant (2026-11-15T10:00:00Z), a span back from now (15m), or start.
+        ServiceFlags to begin: a position (17), an instant (2026-11-15T10:00:00Z), a span back from now (15m), or start.
     limit
         At most so many.
     format
@@ -54,10 +54,8 @@ def replay(
     """
     from msgspec.json import encode
 
-    from recado.cli.sub import writer
-
-    position, since = beginning(start)
-    write = writer(format, json)
+    position, since = parse_start(start)
+    write = notification_writer(format, json)
     by_meaning = meaning.record()
     query = {"filter": filter, "type": type, "position": position, "since": since, "limit": limit}
     query["semantic"] = None if by_meaning is None else encode(by_meaning).decode()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from recado.cli.flags import service_config
 from recado.cli.output import complain, write_line
 from recado.cli.verb import BAD_INPUT, FAILED, OK, verb
 
@@ -68,37 +69,14 @@ def serve(
     from recado.server.config import config_text
 
     if check_config is not None:
-        settings(check_config)
+        service_config(check_config)
         write_line(f"{check_config} is right")
         return OK
-    chosen = settings(config, data, host, port, sip)
+    chosen = service_config(config, data, host, port, sip)
     if print_config:
         sys.stdout.write(config_text(chosen))
         return OK
     return _serve(chosen, config)
-
-
-def settings(
-    config: Path | None,
-    data: Path | None = None,
-    host: str | None = None,
-    port: int | None = None,
-    sip: str | None = None,
-) -> Config:
-    """The configuration of a file, or the defaults, with what the command line says instead."""
-    import msgspec
-
-    from recado.server.config import Config, read_config
-
-    chosen = read_config(config) if config is not None else Config()
-    if data is not None:
-        chosen = msgspec.structs.replace(chosen, data=str(data))
-    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    if changes:
-        chosen = msgspec.structs.replace(chosen, http=msgspec.structs.replace(chosen.http, **changes))
-    if sip is not None:
-        chosen = msgspec.structs.replace(chosen, sip=msgspec.structs.replace(chosen.sip, registrar=sip))
-    return chosen
 
 
 def _serve(config: Config, path: Path | None) -> int:

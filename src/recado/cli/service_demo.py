@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from recado.client import Client
-    from recado.client.subscription import Subscription
+    from recado.client.subscription import ClientSubscription
     from recado.server.server import Server
 
 QUOTES = 30_000
@@ -119,25 +119,25 @@ async def _publish(server: Server, events: list[dict[str, Any]], ana: Received) 
         async with connect(_phone(server, "127.0.0.2"), device="phone") as phone:
             subscription = await phone.subscribe(ANA, id="cheap").ready()
             reading = asyncio.create_task(_read(subscription, ana, _in(thirds[0], ana)))
-            seconds += await _timed(exchange, thirds[0])
+            seconds += await _time_publishing(exchange, thirds[0])
             await asyncio.wait_for(reading, _PATIENCE)
-        seconds += await _timed(exchange, thirds[1])  # she is away
+        seconds += await _time_publishing(exchange, thirds[1])  # she is away
         while server.engine.dispatcher.backlog:  # it all goes to her mailbox before she is back
             await asyncio.sleep(0.01)
         async with connect(_phone(server, "127.0.0.3"), device="phone") as phone:
             reading = asyncio.create_task(_read(phone.follow("cheap"), ana))
-            seconds += await _timed(exchange, thirds[2])
+            seconds += await _time_publishing(exchange, thirds[2])
             await asyncio.wait_for(reading, _PATIENCE)
     return seconds
 
 
-async def _timed(client: Client, events: list[dict[str, Any]]) -> float:
+async def _time_publishing(client: Client, events: list[dict[str, Any]]) -> float:
     started = time.perf_counter()
     await client.publish_all(events)
     return time.perf_counter() - started
 
 
-async def _read(subscription: Subscription, into: Received, enough: int | None = None) -> None:
+async def _read(subscription: ClientSubscription, into: Received, enough: int | None = None) -> None:
     """Take notifications until there are ``enough`` of them, or all that are wanted."""
     async for one in subscription:
         into.got[one.event.id] += 1

@@ -68,7 +68,7 @@ def _on_spark(screen: Console, out: Path, published: Future[SubscriptionSet], lo
 
         subscription_set = published.result()
         subscriptions = subscription_set.current().subscriptions
-        quotes = logged(spark, log)
+        quotes = read_log(spark, log)
         match(quotes.limit(WARM_UP), subscription_set).count()  # workers start, and load or compile the kernels
         started = time.perf_counter()
         match(quotes, subscription_set).write.parquet(str(out / "notifications"))
@@ -105,7 +105,7 @@ def some_subscriptions(count: int) -> Iterator[Subscription]:
         yield Subscription(f"s-{number}", And(tuple(parts)), "quote", f"sip:user{number % 5000}@example.com")
 
 
-def logged(spark: SparkSession, log: Path) -> DataFrame:
+def read_log(spark: SparkSession, log: Path) -> DataFrame:
     """The quotes in an event log, each at the time when it was accepted."""
     from recado.pipeline.source import register
 

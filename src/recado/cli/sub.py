@@ -5,152 +5,21 @@ from __future__ import annotations
 import re
 import secrets
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from cyclopts import Parameter
 
-from recado.cli.context import Where, beginning
-from recado.cli.output import complain, for_people, write_json
+from recado.cli.flags import SemanticFlags, ServiceFlags, parse_start
+from recado.cli.output import complain
+from recado.cli.service_output import notification_writer
 from recado.cli.verb import OK, TIMED_OUT, AtMost, Positive, verb
 from recado.errors import RecadoError
 
 if TYPE_CHECKING:
     from recado.client.client import Client
     from recado.client.options import Options
-    from recado.client.subscription import Notification, Subscription
+    from recado.client.subscription import ClientSubscription, Notification
 
-
-# --- How a notification is written: for people, as JSON, or as a format says -----------------------------------------
-#
-# =========  ============================================================================================
-# ``%t``     the event's type                 ``%i``  its id              ``%s``  its source
-# ``%j``     the event as JSON                ``%{name}``  one of its attributes
-# ``%p``     its position in the log          ``%n``  the notification's number (nid)
-# ``%S``     the subscription                 ``%g``  when the notification was made
-# ``%q``     1 if it waited in the mailbox    ``%%``  a percent sign
-# =========  ============================================================================================
-#
-# ``\n``, ``\t`` and ``\\`` mean what they do in C. What an event does not have is empty.
-
-
-_PIECE = re.compile(r"%\{([^}]*)\}|%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
-_ENVELOPE = ("id", "type", "source", "time")
-_encode = msgspec.json.Encoder().encode
-
-Row = dict[str, Any]
-
-
-def writer(format: str, json: bool) -> Callable[[Row], None]:
-    """A function that writes one notification (``event`` and the members of NOTIFY, as far as they are there)."""
-    if format and format not in ("json", "table"):
-        pieces = compiled(format)
-        return lambda row: _line("".join(piece(row) for piece in pieces))
-    if format == "table" or (not format and for_people(json)):
-        return lambda row: _line(for_a_person(row))
-    return write_json
-
-
-def _line(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def for_a_person(row: Row) -> str:
-    """Position, type and attributes on a line; whatever could move the cursor is replaced."""
-    event = row["event"]
-    attributes = "  ".join(f"{name}={_text(value)}" for name, value in event.items() if name not in _ENVELOPE)
-    queued = "  (waited)" if row.get("queued") else ""
-    place = row.get("position", row.get("nid", 0) >> 20)
-    line = f"{place:>8}  {event.get('type', '-')}  {attributes}  [{event['id']}]{queued}"
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
-
-
-def compiled(format: str) -> list[Callable[[Row], str]]:
-    """The pieces of a format; a RecadoError names a placeholder that does not exist."""
-    return [_piece(*found.groups()) for found in _PIECE.finditer(format)]
-
-
-def _piece(
-    attribute: str | None, letter: str | None, escape: str | None, plain: str | None, alone: str | None
-) -> Callable[[Row], str]:
-    if attribute is not None:
-        return lambda row: _text(row["event"].get(attribute))
-    if letter is not None:
-        if letter == "%":
-            return lambda row: "%"
-        if letter not in _LETTERS:
-            raise RecadoError(
-                f"--format has no %{letter}; there are {', '.join('%' + one for one in _LETTERS)}, %{{name}}, %%"
-            )
-        return _LETTERS[letter]
-    if escape is not None:
-        text = _ESCAPES.get(escape, "\\" + escape)
-        return lambda row: text
-    rest = plain if plain is not None else alone or ""
-    return lambda row: rest
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else _encode(value).decode()
-
-
-_LETTERS: dict[str, Callable[[Row], str]] = {
-    "t": lambda row: _text(row["event"].get("type")),
-    "i": lambda row: _text(row["event"].get("id")),
-    "s": lambda row: _text(row["event"].get("source")),
-    "j": lambda row: _encode(row["event"]).decode(),
-    "p": lambda row: str(row.get("position", row.get("nid", 0) >> 20)),
-    "n": lambda row: _text(row.get("nid")),
-    "S": lambda row: _text(row.get("sub_id")),
-    "g": lambda row: _text(row.get("generated_at")),
-    "q": lambda row: "1" if row.get("queued") else "0",
-}
-
-
-# --- The flags of commands that ask the service for events by meaning: they become the member ``semantic`` -----------
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ByMeaning:
-    """Names by meaning; what is left out is the service's default."""
-
-    semantic: bool = False
-    """Let other words of the same meaning match. The flags below imply it."""
-    measure: str = ""
-    """How alike names are: a measure that `recado semantics measures` lists."""
-    threshold: float | None = None
-    """Names must be more alike than this, from 0 to 1."""
-    unmatched: str = ""
-    """What a name without a similar one does to a match: fail or ignore."""
-    language: str = ""
-    """Of the names; several with commas, such as en,pt."""
-    rename: bool = False
-    """Show attributes under the names of the filter, too."""
-    explain: bool = False
-    """Show which attribute stood for which name, and how alike they are."""
-
-    def record(self) -> dict[str, Any] | None:
-        """None if names mean themselves."""
-        languages = [code.strip() for code in self.language.split(",") if code.strip()]
-        members = {
-            "measure": self.measure or None,
-            "threshold": self.threshold,
-            "unmatched": self.unmatched or None,
-            "language": languages or None,
-            "rename": self.rename or None,
-            "explain": self.explain or None,
-        }
-        given = {name: value for name, value in members.items() if value is not None}
-        return given if given or self.semantic else None
-
-
-# --- ``recado sub``: subscribe, and show what comes ------------------------------------------------------------------
 
 _HELP = """\
   recado sub 'Price < 25' --type Tick
@@ -185,9 +54,9 @@ def sub(
     durable: str = "",
     ttl: Positive = None,
     no_ack: bool = False,
-    meaning: ByMeaning = ByMeaning(),  # noqa: B008  # frozen, made once
+    meaning: SemanticFlags = SemanticFlags(),  # noqa: B008  # frozen, made once
     json: bool = False,
-    where: Where = Where(),  # noqa: B008  # frozen, made once
+    where: ServiceFlags = ServiceFlags(),  # noqa: B008  # frozen, made once
 ) -> int:
     """Subscribe and show what comes, until you press Ctrl-C.
 
@@ -221,11 +90,11 @@ def sub(
         raise RecadoError(f"--durable {durable!r} cannot be a name; use up to 100 of the characters A-Z a-z 0-9 . _ -")
     record: dict[str, Any] = {"filter": filter or None, "type": type or None, "semantic": meaning.record()}
     record |= {"id": durable or None, "ttl": ttl if durable else ttl or _TTL}
-    listener = _Listener(count, format, json, not no_ack, beginning(start))
+    listener = _Listener(count, format, json, not no_ack, parse_start(start))
     return asyncio.run(_listen(listener, record, timeout, where))
 
 
-async def _listen(listener: _Listener, record: dict[str, Any], timeout: float | None, where: Where) -> int:
+async def _listen(listener: _Listener, record: dict[str, Any], timeout: float | None, where: ServiceFlags) -> int:
     import asyncio
 
     from recado.client.client import Client
@@ -240,7 +109,7 @@ async def _listen(listener: _Listener, record: dict[str, Any], timeout: float | 
     return OK
 
 
-def _options(durable: str | None, where: Where) -> Options:
+def _options(durable: str | None, where: ServiceFlags) -> Options:
     """Without a durable name the command is a user of its own: a look at events takes nothing from a mailbox."""
     from recado.client.options import Options
 
@@ -250,12 +119,12 @@ def _options(durable: str | None, where: Where) -> Options:
         device=name,
         existing="leave",
         timeout=0,
-        on_state=_Teller(),
+        on_state=_ConnectionTeller(),
         on_gap=lambda gap: complain(f"the service dropped {gap.count:,} notifications ({gap.reason})"),
     )
 
 
-class _Teller:
+class _ConnectionTeller:
     """Says once that the connection is gone, and once that it is back."""
 
     def __init__(self) -> None:
@@ -282,10 +151,10 @@ class _Listener:
         self._counts = count is not None
         self._acks = acks
         self._start = start
-        self._write = writer(format, json)
+        self._write = notification_writer(format, json)
         self._last = -1
 
-    async def listen(self, client: Client, subscription: Subscription, record: dict[str, Any]) -> None:
+    async def listen(self, client: Client, subscription: ClientSubscription, record: dict[str, Any]) -> None:
         if self._start != (None, None):
             await self._replay(client, record)
         while not (self._counts and self._left <= 0):

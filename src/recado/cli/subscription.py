@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from recado.cli.context import Where
+from recado.cli.flags import ServiceFlags
 from recado.cli.output import complain, plural, write_line
-from recado.cli.session import show_all
+from recado.cli.service_output import show_listing
 from recado.cli.verb import Positive, verb
 
 _HELP = """\
@@ -22,7 +22,7 @@ _COLUMNS = ("user", "id", "type", "filter", "scope", "device", "expires_at")
 
 
 @app.command
-def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # noqa: B008  # frozen, made once
+def ls(*, of: str = "", json: bool = False, where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # frozen, made once
     """List subscriptions: your own or, with an administrator's token, those of others.
 
     Parameters
@@ -32,11 +32,11 @@ def ls(*, of: str = "", json: bool = False, where: Where = Where()) -> int:  # n
     json
         Write NDJSON even on a terminal.
     """
-    return show_all(where, "subscriptions", of, _COLUMNS, json)
+    return show_listing(where, "subscriptions", of, _COLUMNS, json)
 
 
 @app.command
-def renew(id: str, /, *, ttl: Positive = None, until: str = "", where: Where = Where()) -> int:  # noqa: B008  # the same
+def renew(id: str, /, *, ttl: Positive = None, until: str = "", where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # the same
     """Let a subscription live longer; one that expired a short while ago, too.
 
     Parameters
@@ -56,7 +56,7 @@ def renew(id: str, /, *, ttl: Positive = None, until: str = "", where: Where = W
 
 
 @app.command
-def cancel(id: str, /, *more: str, of: str = "", where: Where = Where()) -> int:  # noqa: B008  # the same
+def cancel(id: str, /, *more: str, of: str = "", where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # the same
     """End subscriptions: your own or, with an administrator's token, those of another user.
 
     The other user's clients are told, and do not subscribe again; one that is away now does when it is back, if the

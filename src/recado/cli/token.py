@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from recado.cli.flags import service_config
 from recado.cli.output import complain, console, for_people, write_json, write_line
-from recado.cli.serve import settings
 from recado.cli.verb import verb
 from recado.errors import RecadoError
 
@@ -131,7 +131,7 @@ def revoke(name: str, /, *, config: Path | None = None, data: Path | None = None
 def _path(config: Path | None, data: Path | None) -> Path:
     from recado.server.server import token_path
 
-    return token_path(settings(config, data))
+    return token_path(service_config(config, data))
 
 
 def _members(line: TokenLine) -> dict[str, Any]:

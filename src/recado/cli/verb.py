@@ -16,7 +16,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,7 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from recado.cli.output import complain
-from recado.errors import RecadoError
+from recado.errors import RecadoError, explain_missing
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
@@ -66,22 +66,33 @@ def verb(name: str, *, help: str | None = None, epilogue: str = "", version: str
     return App(
         name=name,
         help=help,
-        help_epilogue=flowing(epilogue),
+        help_epilogue=join_lines(epilogue),
         help_format="plaintext",
         help_formatter=_Help(),
         version=version,
-        default_parameter=Parameter(negative=(), show_default=_meant),
-        error_formatter=_said,
+        default_parameter=Parameter(negative=(), show_default=_format_default),
+        error_formatter=_format_error,
     )
 
 
-def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
-    """Run one command of an app, by default that of this process; its exit code. What goes wrong is said on stderr."""
+def run_app(app: App, arguments: Sequence[str] | None = None, extras: Mapping[str, str] | None = None) -> int:
+    """Run one command of an app, by default that of this process; its exit code. What goes wrong is said on stderr.
+
+    ``extras`` has, by verb, the extra of the package that installs what the verb needs.
+    """
     try:
-        result = app(_texts(arguments), exit_on_error=False, print_error=True, result_action="return_value")
+        given = _texts(arguments)
+        result = app(given, exit_on_error=False, print_error=True, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         return BAD_INPUT  # already printed
+    except ImportError as error:
+        missing = _find_missing(error)
+        if missing is None or not extras:
+            raise
+        name = next((text for text in given if not text.startswith("-")), "")
+        complain(f"recado: {explain_missing(missing, f'recado {name}', extras.get(name, 'all'))}")
+        return BAD_INPUT
     except RecadoError as error:
         complain(f"recado: {error}")
         return BAD_INPUT
@@ -97,6 +108,15 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return result if isinstance(result, int) else OK
+
+
+def _find_missing(error: BaseException | None) -> ModuleNotFoundError | None:
+    """The package that is not installed, if that is the cause; what was not found in Recado itself is a bug."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return None if (error.name or "recado").partition(".")[0] == "recado" else error
+        error = error.__cause__
+    return None
 
 
 def _texts(arguments: Sequence[str] | None) -> Sequence[str]:
@@ -116,17 +136,17 @@ def _reader_gone() -> int:
     return READER_GONE
 
 
-def _meant(default: Any) -> str | None:
+def _format_default(default: Any) -> str | None:
     """A default as help shows it; that a flag is off and a text empty goes without saying."""
     return None if default is False or default in ("", (), None) else str(default)
 
 
-def _said(error: CycloptsError) -> str:
+def _format_error(error: CycloptsError) -> str:
     """Bad usage reads like every other error."""
     return f"recado: {error}"
 
 
-def flowing(text: str) -> str:
+def join_lines(text: str) -> str:
     """Paragraphs on one line each, for the terminal to break; lines that are indented stay as they are."""
     return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
 
@@ -147,4 +167,4 @@ class _Help:
     def render_description(self, console: Console, _: ConsoleOptions, description: Any) -> None:
         text = getattr(description, "primary_renderable", None)
         if text is not None:
-            console.print(flowing(text.plain) + "\n", markup=False, highlight=False)
+            console.print(join_lines(text.plain) + "\n", markup=False, highlight=False)

@@ -12,10 +12,7 @@ The same with ``recado+sip://ana@example.org;registrar=127.0.0.1:5060``, over SI
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from recado.client.client import Client
+from recado.client.client import Client, connect
 from recado.client.errors import (
     AddressError,
     ClientError,
@@ -26,49 +23,25 @@ from recado.client.errors import (
     TooManyInFlight,
     Unreachable,
 )
-from recado.client.options import make_options
-from recado.client.subscription import Notification, Subscription
-
-if TYPE_CHECKING:
-    from recado.client.sync import SyncClient
+from recado.client.subscription import ClientSubscription, Notification
+from recado.client.sync import SyncClient, SyncSubscription, connect_sync
+from recado.protocols.session.messages import Gap
 
 __all__ = [
     "AddressError",
     "Client",
     "ClientError",
+    "ClientSubscription",
     "Dropped",
+    "Gap",
     "NotAllowed",
     "Notification",
     "Refused",
     "SessionEnded",
-    "Subscription",
+    "SyncClient",
+    "SyncSubscription",
     "TooManyInFlight",
     "Unreachable",
     "connect",
     "connect_sync",
 ]
-
-
-def connect(
-    url: str | None = None,
-    *,
-    user: str | None = None,
-    device: str | None = None,
-    state: str | Path | None = None,
-    **options: Any,
-) -> Client:
-    """A client for ``async with``; without a URL, RECADO_URL or the selected context say where the service is.
-
-    ``state`` names a file in which the device keeps its name, what it has seen and its subscriptions; with it the
-    program may be killed and go on. The other options are those of ``recado.client.options.Options``: ``existing``,
-    ``on_cancelled``, ``outbox``, ``in_flight``, ``window``, ``timeout``, ``keepalive``, ``first_wait``,
-    ``longest_wait``, ``on_state``, ``on_gap``, ``on_cancel``, ``tls``.
-    """
-    return Client(make_options(url, user=user, device=device, state=state, **options))
-
-
-def connect_sync(url: str | None = None, **options: Any) -> SyncClient:
-    """The same for programs without a loop: ``with recado.connect_sync(url) as c: c.publish(...)``."""
-    from recado.client.sync import SyncClient  # noqa: PLC0415  # threads only where they are wanted
-
-    return SyncClient(url, **options)

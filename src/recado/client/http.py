@@ -20,8 +20,8 @@ from recado.client.urls import Host, Target, authority
 _SECONDS = 30.0
 
 
-class Http:
-    """Use it with ``with``."""
+class HttpClient:
+    """Use it with ``with``. Calls raise Unreachable, NotAllowed or Refused; an AddressError for a target by SIP."""
 
     def __init__(self, target: Target) -> None:
         if target.sip is not None:
@@ -33,7 +33,7 @@ class Http:
         # A proxy of the environment is for the outside; the service names callers by their address.
         self._client = httpx.Client(headers=headers, timeout=_SECONDS, trust_env=False)
 
-    def __enter__(self) -> Http:
+    def __enter__(self) -> HttpClient:
         return self
 
     def __exit__(
@@ -45,20 +45,20 @@ class Http:
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> dict[str, Any]:
         """One request; the JSON of its answer, {} if there is none."""
-        with self._answered(method, path, query, body) as response:
+        with self._open(method, path, query, body) as response:
             content = response.read()
         answer: dict[str, Any] = msgspec.json.decode(content) if content else {}
         return answer
 
     def lines(self, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """An answer of JSON lines, as they come."""
-        with self._answered("GET", path, query, None) as response:
+        with self._open("GET", path, query, None) as response:
             for line in response.iter_lines():
                 if line.strip():
                     yield msgspec.json.decode(line)
 
     @contextmanager
-    def _answered(self, method: str, path: str, query: Mapping[str, Any] | None, body: Any) -> Iterator[httpx.Response]:
+    def _open(self, method: str, path: str, query: Mapping[str, Any] | None, body: Any) -> Iterator[httpx.Response]:
         problems = []
         wanted = {name: value for name, value in (query or {}).items() if value is not None and value != ""}
         for host in self._target.hosts:
@@ -83,7 +83,7 @@ class Http:
                 response.close()
             return
         raise Unreachable(
-            f"no event service at {self._target.shown()} ({'; '.join(problems)}); start one with: recado serve"
+            f"no event service at {self._target.description()} ({'; '.join(problems)}); start one with: recado serve"
         )
 
 

@@ -1,25 +1,21 @@
-"""How a client is set up, and the transport that fits its target."""
+"""How a session is set up, and the transport that fits its target."""
 
 from __future__ import annotations
 
-import getpass
-import secrets
 import ssl
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from recado.client.driver import StateFile, Transport
-from recado.client.urls import Target, resolve
+from recado.client.urls import Target
 from recado.protocols.session.commands import AgentSettings, Existing, OnCancelled
 from recado.protocols.session.messages import Gap
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """``timeout`` bounds the first connection: None waits for ever, 0 gives up after the first attempt."""
+    """What ``recado.connect`` was told, with the target found and the device named; it says what each means."""
 
     target: Target
     device: str
@@ -38,7 +34,7 @@ class Options(msgspec.Struct, kw_only=True):
     on_cancel: Callable[[str, str, str], None] | None = None
     tls: ssl.SSLContext | None = None
 
-    def agent(self, greets: bool) -> AgentSettings:
+    def agent_settings(self, greets: bool) -> AgentSettings:
         """What the agent is told. Its requests are numbered by the clock, so that no earlier run's number returns."""
         return AgentSettings(
             device=self.device,
@@ -52,20 +48,6 @@ class Options(msgspec.Struct, kw_only=True):
             silence_seconds=self.keepalive,
             first_request=int(time.time() * 1_000_000),
         )
-
-
-def make_options(
-    url: str | None, *, user: str | None, device: str | None, state: str | Path | None, **more: Any
-) -> Options:
-    """Options from what an application gives: the target is found, the device named, the state read."""
-    target = resolve(url)
-    user = user or target.user or ("" if target.token else getpass.getuser())
-    target = msgspec.structs.replace(target, user=user)
-    kept = StateFile(Path(state)) if state is not None else None
-    name = device or target.device or (kept.device if kept else "") or f"d-{secrets.token_hex(8)}"
-    if kept is not None:
-        kept.device = name
-    return Options(target=target, device=name, state=kept, **more)
 
 
 def make_transport(options: Options) -> Transport:

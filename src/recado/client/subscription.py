@@ -1,9 +1,4 @@
-"""A subscription in the hands of the application: an iterator of notifications, with counts.
-
-It is confirmed by the service when ``await s.ready()`` returns; iterating waits for that by itself. With ``auto_ack`` a
-notification is acknowledged when the loop asks for the next one, so one that the body failed on comes again; leaving
-``async with`` without an exception acknowledges the last one, too.
-"""
+"""What an application gets: notifications, and the subscription that it iterates over."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -19,47 +14,44 @@ from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.protocols.session.messages import ORDINAL_BITS, Notify
 
-if TYPE_CHECKING:
-    from recado.client.client import Client
-
-
-# --- A notification as the application sees it -----------------------------------------------------------------------
-
-
 _decode = msgspec.json.Decoder().decode
 
 
 class Notification:
-    """One event for one subscription. The event is decoded when it is asked for.
+    """One event for one subscription; ``n["Price"]`` is an attribute of the event.
 
-    ``nid`` is the same if the service has to repeat the notification; ``position`` is the event's place in the log.
-    ``queued`` tells that it waited in the mailbox.
+    The event is decoded when it is asked for.
     """
 
-    __slots__ = ("_decoded", "_notify", "_took")
+    __slots__ = ("_acknowledge", "_decoded", "_notify")
 
-    def __init__(self, notify: Notify, took: Callable[[int], None]) -> None:
-        self._notify, self._took = notify, took
+    def __init__(self, notify: Notify, acknowledge: Callable[[int], None]) -> None:
+        self._notify, self._acknowledge = notify, acknowledge
         self._decoded: dict[str, Any] | None = None
 
     @property
     def nid(self) -> int:
+        """Its number, which is the same if the service has to repeat it."""
         return self._notify.nid
 
     @property
     def subscription(self) -> str:
+        """The id of the subscription."""
         return self._notify.sub_id
 
     @property
     def position(self) -> int:
+        """The event's place in the log."""
         return self._notify.nid >> ORDINAL_BITS
 
     @property
     def generated_at(self) -> str:
+        """When the service made it, as RFC 3339 text."""
         return self._notify.generated_at
 
     @property
     def queued(self) -> bool:
+        """Did it wait in the mailbox?"""
         return self._notify.queued
 
     @property
@@ -81,44 +73,73 @@ class Notification:
 
     @property
     def event(self) -> Event:
+        """The event, checked and typed."""
         return read_event(self.members)
 
     @property
     def id(self) -> str:
+        """The event's id."""
         return str(self.members["id"])
 
     @property
     def type(self) -> str:
+        """The event's type; "" if it has none."""
         return str(self.members.get("type", ""))
 
     def __getitem__(self, name: str) -> Any:
+        """A member of the event's flat form; a KeyError if it has none of this name."""
         return self.members[name]
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The same, with a default."""
         return self.members.get(name, default)
 
     def ack(self) -> None:
         """The application is done with it: the service may forget it. A second time does nothing."""
-        self._took(self._notify.nid)
+        self._acknowledge(self._notify.nid)
 
     def __repr__(self) -> str:
         return f"<Notification {self.nid} of {self.subscription}: {self.raw.decode()}>"
 
 
-# --- A subscription in the hands of the application: an iterator of notifications, with counts -----------------------
+class SubscriptionOwner(Protocol):
+    """The session, as far as a subscription needs it."""
+
+    def acknowledge(self, nid: int) -> bool: ...
+
+    def release(self, nid: int) -> None: ...
+
+    async def renew(self, sub_id: str, ttl: float | None = None) -> str: ...
+
+    async def cancel(self, sub_id: str) -> None: ...
 
 
-class Subscription:
-    """``pending`` notifications are here and not taken; ``delivered`` were acknowledged by the application."""
+class ClientSubscription:
+    """A subscription in the hands of the application: an asynchronous iterator of notifications, with counts.
+
+    ``Client.subscribe`` makes it. Iterating waits for the service's confirmation by itself, and ends when the
+    subscription is cancelled or the client closed. With ``auto_ack`` a notification is acknowledged when the loop asks
+    for the next one, so one that the body failed on comes again; leaving ``async with`` without an exception
+    acknowledges the last one, too, and ends a subscription that has no id of its own.
+    """
+
+    id: str
+    """Its name at the service."""
+    durable: bool
+    """Does it outlive the client?"""
+    delivered: int
+    """Notifications that the application acknowledged."""
+    cancelled: str
+    """Why the service cancelled it; "" if it did not."""
 
     def __init__(
-        self, client: Client, id: str, *, durable: bool, auto_ack: bool, confirmed: asyncio.Future[Any]
+        self, owner: SubscriptionOwner, sub_id: str, *, durable: bool, auto_ack: bool, confirmed: asyncio.Future[Any]
     ) -> None:
-        self.id = id
+        self.id = sub_id
         self.durable = durable
         self.delivered = 0
         self.cancelled = ""
-        self._client = client
+        self._owner = owner
         self._auto = auto_ack
         self._confirmed = confirmed
         self._queue: deque[Notify] = deque()
@@ -129,16 +150,18 @@ class Subscription:
 
     @property
     def pending(self) -> int:
+        """Notifications that are here and not taken."""
         return len(self._queue)
 
-    async def ready(self) -> Subscription:
-        """Wait until the service holds the subscription; raises what it said if it does not want to."""
+    async def ready(self) -> Self:
+        """Wait until the service holds the subscription; Refused or NotAllowed if it does not want to."""
         await asyncio.shield(self._confirmed)
         return self
 
-    # -- for the client
+    # -- for the session
 
     def put(self, notify: Notify) -> None:
+        """Queue a notification."""
         self._queue.append(notify)
         self._wake()
 
@@ -155,7 +178,7 @@ class Subscription:
 
     # -- for the application
 
-    def __aiter__(self) -> Subscription:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Notification:
@@ -166,11 +189,11 @@ class Subscription:
         notify = self._queue.popleft()
         if self._auto:
             self._in_hand = notify.nid
-        return Notification(notify, self._took)
+        return Notification(notify, self._acknowledge)
 
     def take(self, most: int = 1_024) -> list[Notification]:
         """What is here already, without waiting; to be acknowledged one by one."""
-        return [Notification(self._queue.popleft(), self._took) for _ in range(min(most, len(self._queue)))]
+        return [Notification(self._queue.popleft(), self._acknowledge) for _ in range(min(most, len(self._queue)))]
 
     async def wait(self) -> None:
         """Wait until there is something to take; StopAsyncIteration if nothing will come."""
@@ -190,23 +213,23 @@ class Subscription:
         """Acknowledge the notification in hand, if there is one."""
         nid, self._in_hand = self._in_hand, None
         if nid is not None:
-            self._took(nid)
+            self._acknowledge(nid)
 
-    def _took(self, nid: int) -> None:
-        if self._client.took(nid):
+    def _acknowledge(self, nid: int) -> None:
+        if self._owner.acknowledge(nid):
             self.delivered += 1
         if nid == self._in_hand:
             self._in_hand = None
 
     async def cancel(self) -> None:
         """End the subscription at the service."""
-        await self._client.cancel(self.id)
+        await self._owner.cancel(self.id)
 
     async def renew(self, ttl: float | None = None) -> str:
-        """Until when it is granted now."""
-        return await self._client.renew(self.id, ttl=ttl)
+        """Extend it; until when it is granted now."""
+        return await self._owner.renew(self.id, ttl)
 
-    async def __aenter__(self) -> Subscription:
+    async def __aenter__(self) -> Self:
         return await self.ready()
 
     async def __aexit__(
@@ -218,4 +241,4 @@ class Subscription:
             if not self._ended:
                 await self.cancel()
             while self._queue:
-                self._client.let_go(self._queue.popleft().nid)
+                self._owner.release(self._queue.popleft().nid)

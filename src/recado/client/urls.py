@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
+from recado import files
 from recado.client.errors import AddressError
 from recado.protocols.rudp import PROFILES
 from recado.protocols.sip.text import SipError
@@ -72,7 +73,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def http(self, host: Host) -> str:
         return f"{'https' if self.tls else 'http'}://{authority(host)}{self.prefix}"
 
-    def shown(self) -> str:
+    def description(self) -> str:
         """Where it is, without the token."""
         if self.sip is not None:
             return f"sip:{self.user}@{self.sip.domain} via {authority(self.sip.registrar)}"
@@ -91,7 +92,7 @@ def parse_url(url: str) -> Target:
     if not separator:
         raise AddressError(f"{url!r} is not a URL such as {_EXAMPLE}")
     if scheme == _SIP:
-        return _sip(url, rest)
+        return _parse_sip(url, rest)
     if scheme not in _PLAIN + _TLS:
         known = ", ".join((*_PLAIN, *_TLS, _SIP))
         raise AddressError(f"{scheme}:// leads to no service; a URL begins with one of {known}, such as {_EXAMPLE}")
@@ -109,7 +110,7 @@ def parse_url(url: str) -> Target:
     )
 
 
-def _sip(url: str, rest: str) -> Target:
+def _parse_sip(url: str, rest: str) -> Target:
     rest, _, query = rest.partition("?")
     address, *parameters = rest.split(";")
     who, at, domain = address.rpartition("@")
@@ -208,14 +209,10 @@ def read_contexts(path: Path | None = None) -> Contexts:
 def write_contexts(contexts: Contexts, path: Path | None = None) -> None:
     path = path or contexts_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.unlink(missing_ok=True)  # one that a crash left might be open to others
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-        stream.write(msgspec.json.format(msgspec.json.encode(contexts)))
-    temporary.replace(path)
+    files.replace(path, msgspec.json.format(msgspec.json.encode(contexts)), mode=0o600)
 
 
-def check_name(name: str) -> str:
+def check_context_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise AddressError(f"{name!r} cannot name a context; use letters, digits, dot, dash and underscore")
     return name

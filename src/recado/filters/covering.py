@@ -67,7 +67,7 @@ def satisfiable(node: Filter) -> bool | None:
 
 
 def covers(node: Filter, other: Filter) -> bool:
-    """Does every event that matches ``other`` certainly match ``node``?"""
+    """Does every event that matches ``other`` certainly match ``node``? False also if that is not known."""
     union, cases = _terms_or_none(node), _terms_or_none(other)
     if union is not None and cases is not None:
         return all(is_covered(case, union) for case in cases)

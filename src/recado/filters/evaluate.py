@@ -17,7 +17,7 @@ from recado.model.values import Kind, Value
 
 
 def matches(node: Filter, event: Event) -> bool:
-    """Does the event satisfy the filter?"""
+    """Does the event satisfy the filter? This is the plain evaluator: what an Index answers is always the same."""
     names = names_of(node)
     return any(evaluate(node, view) for view in expansions(event, names))
 

@@ -18,7 +18,11 @@ SYNTAXES: tuple[str, ...] = get_args(Syntax)
 
 
 def parse_filter(text: str, syntax: Syntax = "auto", limits: Limits = LIMITS) -> Filter:
-    """The filter that a text describes in the given syntax."""
+    """The filter that a text describes in the given syntax; ``auto`` looks at its first character.
+
+    A FilterError says what is wrong, where, and what would be right; a text beyond the limits is one, too. CESQL has to
+    be asked for by name.
+    """
     match detect(text) if syntax == "auto" else syntax:
         case "expression":
             return expression.parse(text, limits)
@@ -34,7 +38,10 @@ def parse_filter(text: str, syntax: Syntax = "auto", limits: Limits = LIMITS) ->
 
 
 def format_filter(node: Filter, syntax: Syntax = "auto") -> str:
-    """The filter as text; ``auto`` is the expression syntax, which can write every filter."""
+    """The filter as text; ``auto`` is the expression syntax, which can write every filter.
+
+    A FilterError if the syntax cannot write it.
+    """
     match syntax:
         case "auto" | "expression":
             return expression.format_expression(node)

@@ -54,7 +54,11 @@ _NO_ENTRIES: Array = np.zeros(0, np.int32)
 
 
 class Index:
-    """Subscriptions by content. The interface is the naive matcher's, and more."""
+    """Subscriptions by content: which of them does an event satisfy?
+
+    The answer is always that of ``matches``, found without looking at most of the subscriptions. Threads may share an
+    index. The kernels are compiled once for each machine, when they are first used.
+    """
 
     def __init__(self) -> None:
         self.dictionary = Dictionary()
@@ -78,9 +82,11 @@ class Index:
         self._space = Space()
 
     def __len__(self) -> int:
+        """How many subscriptions there are."""
         return self.registry.count
 
     def __contains__(self, id: str) -> bool:
+        """Is there a subscription with this id?"""
         return self.registry.slot(id) >= 0
 
     # -- changes
@@ -88,7 +94,8 @@ class Index:
     def add(self, subscription: Subscription, checked: bool = False) -> None:
         """Add a subscription, or replace the one that has its id.
 
-        Its filter is checked first; ``checked`` says that this was done already, as ``read_subscription`` does it.
+        Its filter is checked first, and a FilterError or SubscriptionError raised; ``checked`` says that this was done
+        already, as ``read_subscription`` does it.
         """
         filter = subscription.whole_filter() if checked else _checked(subscription)
         with self.lock:
@@ -355,7 +362,7 @@ class Index:
 
     @staticmethod
     def load(path: str | os.PathLike[str], check: bool = True) -> Index:
-        """Map a saved index; ``check=False`` trusts the file."""
+        """Map a saved index; a RecadoError if the file is not one. ``check=False`` trusts the file."""
         from recado.matching import snapshot
 
         return snapshot.load(path, check)

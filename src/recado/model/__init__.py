@@ -1,8 +1,8 @@
-"""Frozen values that every other room speaks of: events, subscriptions, notifications."""
+"""Frozen values that every other room speaks of: events, subscriptions, values."""
 
 from recado.model.event import Event, expansions
 from recado.model.limits import LIMITS, Limits
-from recado.model.subscription import Notification, Subscription
+from recado.model.subscription import Subscription
 from recado.model.values import Kind, Value, kind_of
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Event",
     "Kind",
     "Limits",
-    "Notification",
     "Subscription",
     "Value",
     "expansions",

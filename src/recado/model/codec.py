@@ -171,7 +171,11 @@ _encode = msgspec.json.Encoder().encode
 def read_event(
     raw: bytes | str | Mapping[str, Any], *, default_id: str | None = None, limits: Limits = LIMITS
 ) -> Event:
-    """One event from JSON text or from a decoded object; an EventError says what is wrong and where."""
+    """One event from JSON text or from a decoded object; an EventError says what is wrong and where.
+
+    With the member ``specversion`` it is a CloudEvent, else in the flat form; ``default_id`` is for a flat event
+    without an id.
+    """
     members = _name(raw) if isinstance(raw, Mapping) else parse_json(_check(raw, limits.event_bytes, "event"))
     if not isinstance(members, Mapping):
         raise EventError('$: an event is a JSON object such as {"id": "e-1", "type": "reading", "level": 7}')
@@ -203,7 +207,7 @@ def write_flat(event: Event) -> bytes:
 
 
 def write_cloudevent(event: Event) -> bytes:
-    """A CloudEvent in structured JSON, on one line; the event needs a type and a source."""
+    """A CloudEvent in structured JSON, on one line; an EventError if the event has no type or no source."""
     return _encode(to_cloudevent(event))
 
 

@@ -26,7 +26,12 @@ Attributes = Mapping[str, Value | tuple[Value, ...]]
 
 
 class Event(msgspec.Struct, frozen=True, eq=True):
-    """One event. ``extensions`` names the attributes that CloudEvents writes beside the envelope, not into data."""
+    """One event: what happened. Frozen, and not checked when it is made; ``read_event`` checks what it reads.
+
+    An empty ``type`` or ``source`` is absent. ``attributes`` maps dotted names to a value, or to a tuple of values
+    where the event has an array: it then matches a filter if it does with one element of each. ``extensions`` names
+    the attributes that CloudEvents writes beside the envelope, not into data.
+    """
 
     id: str
     type: str = ""

@@ -104,6 +104,7 @@ class Not(Node, frozen=True, tag="not"):
 Predicate = Compare | Between | In | Text | Regex | Exists | Similar
 """What speaks of one attribute, by its ``name``."""
 Filter = Constant | Predicate | Sql | And | Or | Not
+"""A filter as a tree of frozen values, of any of these kinds; ``recado.model.filter`` has them."""
 
 TRUE = Constant(True)
 FALSE = Constant(False)

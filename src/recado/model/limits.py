@@ -10,6 +10,8 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True):
+    """How large, deep or many things may be. Functions that check take one, so a caller can be stricter or laxer."""
+
     # events
     event_bytes: int = 1_048_576
     batch_bytes: int = 67_108_864
@@ -35,3 +37,4 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS = Limits()
+"""The defaults."""

@@ -1,4 +1,4 @@
-"""Subscriptions say what someone cares about; notifications tell them that it happened."""
+"""Subscriptions say what someone cares about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from recado.errors import RecadoError, SubscriptionError
-from recado.model.event import Event
 from recado.model.filter import TRUE, And, Compare, Exists, Filter, Text
 from recado.model.limits import LIMITS, Limits
 from recado.model.values import check_value
@@ -48,16 +47,6 @@ def check_id(subscription_id: str, limits: Limits = LIMITS) -> str:
     except RecadoError as error:
         raise SubscriptionError(str(error)) from None
     return subscription_id
-
-
-class Notification(msgspec.Struct, frozen=True):
-    """One event that matched one subscription."""
-
-    id: str
-    subscription: str
-    owner: str
-    event: Event
-    matched_at: datetime
 
 
 def type_filter(pattern: str) -> Filter:

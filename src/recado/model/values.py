@@ -22,6 +22,7 @@ from enum import IntEnum
 from recado.errors import RecadoError
 
 Value = str | int | float | bool | datetime
+"""What an attribute of an event may be; a ``datetime`` is aware of its zone."""
 
 INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from recado import __version__
 from recado.errors import RecadoError
 from recado.semantics.files import read_limited, write_whole
 from recado.semantics.names import REMEMBERED_CHARS
+from recado.version import __version__
 
 ENTRIES = 200_000
 VERSION = f"recado-similarities-1 of {__version__}"

@@ -18,8 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from random import Random
 from time import perf_counter
 
-from recado.broker.core import Desk
-from recado.broker.state import Standing
+from recado.broker.state import State, SubscriptionState
 from recado.filters.evaluate import matches
 from recado.matching.canary import Canary, Disagreement, Rng, corrected
 from recado.model.event import Event
@@ -36,19 +35,19 @@ _log = logging.getLogger("recado.server")
 
 
 class ServiceCanary:
-    """``subscription_of`` reads a subscription that the desk has."""
+    """``subscription_of`` reads a subscription that the broker has."""
 
     def __init__(
         self,
-        desk: Desk,
+        state: State,
         metrics: Metrics,
         share: float,
         *,
-        subscription_of: Callable[[Standing], Subscription],
+        subscription_of: Callable[[SubscriptionState], Subscription],
         rng: Random | None = None,
         timer: Callable[[], float] = perf_counter,
     ) -> None:
-        self._desk, self._metrics, self._timer = desk, metrics, timer
+        self._broker_state, self._metrics, self._timer = state, metrics, timer
         self._subscription_of = subscription_of
         self._canary = Canary(share, rng or Random(), timer)  # noqa: S311  # it chooses what to compare
         self._built_at: float | None = None
@@ -83,8 +82,8 @@ class ServiceCanary:
         if not self._canary.due or not events:
             return False
         number = self._canary.choose(len(events))
-        held = _Held(self._desk, matcher, first + number, self._subscription_of, besides(number))
-        wrong = self._canary.compare(events[number], found[number], held)
+        wanting = _Wanting(self._broker_state, matcher, first + number, self._subscription_of, besides(number))
+        wrong = self._canary.compare(events[number], found[number], wanting)
         self._count()
         if not wrong:
             return False
@@ -122,42 +121,42 @@ class ServiceCanary:
 
     def _tell(self, wrong: list[Disagreement]) -> None:
         for one in wrong[:LOGGED]:
-            standing = self._desk.standings.get(int(one.subscription))
-            whose = (standing.id, standing.user.name) if standing is not None else ("", "")
+            subscription = self._broker_state.subscriptions.get(int(one.subscription))
+            whose = (subscription.id, subscription.user.name) if subscription is not None else ("", "")
             _log.error("the index and the plain evaluator differ on subscription %r of user %r: %s", *whose, one)
         if len(wrong) > LOGGED:
             _log.error("and on %d more subscriptions", len(wrong) - LOGGED)
 
 
-class _Held:
+class _Wanting:
     """The subscriptions that want the event at a position, and are matched by content alone."""
 
     def __init__(
         self,
-        desk: Desk,
+        state: State,
         matcher: Matcher,
         position: int,
-        subscription_of: Callable[[Standing], Subscription],
+        subscription_of: Callable[[SubscriptionState], Subscription],
         besides: Collection[str],
     ) -> None:
-        self._standings, self._matcher, self._position = desk.standings, matcher, position
+        self._subscriptions, self._matcher, self._position = state.subscriptions, matcher, position
         self._subscription_of, self._besides = subscription_of, besides
 
     def filter_of(self, id: str) -> Filter | None:
-        standing = self._standings.get(int(id))
-        if standing is None or not standing.since <= self._position < standing.until:
+        subscription = self._subscriptions.get(int(id))
+        if subscription is None or not subscription.since <= self._position < subscription.until:
             return None
         if id in self._besides or not self._matcher.is_exact(id):
             return None
-        return self._subscription_of(standing).whole_filter()
+        return self._subscription_of(subscription).whole_filter()
 
     def draw(self, rng: Rng) -> str | None:
         """By serial numbers, of which most are there: a list of all would take long."""
-        standings = self._standings
-        if standings:
-            low, high = next(iter(standings)), next(reversed(standings))
+        subscriptions = self._subscriptions
+        if subscriptions:
+            low, high = next(iter(subscriptions)), next(reversed(subscriptions))
             for _ in range(_DRAWS):
                 serial = min(low, high) + rng.randrange(abs(high - low) + 1)
-                if serial in standings:
+                if serial in subscriptions:
                     return str(serial)
         return None

@@ -1,12 +1,10 @@
-"""Intake: events in, positions out, one fsync for all that came while the last one ran.
+"""The log committer: events in, positions out, one fsync for all that came while the last one ran.
 
 ``put`` queues a publication. While a commit is under way in the log's thread, others gather; when it is done they are
 committed together, and so on: under load an fsync carries more, and one publisher alone waits for nobody. The caller's
 ``done`` is called on the loop after the fsync, with the positions, or with the error if nothing was stored.
 
-An event that its user sent again (the same id and the same content) within the last ``REMEMBERED`` ones gets the
-position that it has, and is not stored twice: so an agent may send again what it does not know to be stored. After a
-restart the newest events of the log are remembered, by id and content alone, since the log does not say who published.
+What a user sends again is recognised (``recado.broker.dedup``) and not stored twice.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from recado.broker.dedup import SeenEvent, SeenEvents
 from recado.errors import LimitError, RecadoError
 from recado.model.codec import write_flat
 from recado.model.event import Event
@@ -29,40 +28,32 @@ from recado.model.limits import Limits
 from recado.model.values import microseconds
 from recado.server.metrics import Metrics
 from recado.server.permissions import Busy
-from recado.store.log import EventLog
 from recado.store.log.rows import Entry
+from recado.store.protocols import EventLog
 
-REMEMBERED = 65_536
 _log = logging.getLogger("recado.server")
 _encode = msgspec.json.Encoder().encode
 Done = Callable[[Sequence[int] | RecadoError], None]
 
 
-class Known(msgspec.Struct, gc=False):
-    """An event that was sent. There are many of them, all the time: the garbage collector need not walk over them."""
-
-    content: int  # the hash of it
-    position: int = -1  # until it is stored
-
-
 class Publication:
-    __slots__ = ("done", "entries", "events", "fresh", "known", "since", "size", "user")
+    __slots__ = ("done", "entries", "events", "fresh", "seen", "since", "size", "user")
 
     def __init__(
-        self, user: str, events: Sequence[Event], entries: list[Entry], known: list[Known], done: Done
+        self, user: str, events: Sequence[Event], entries: list[Entry], seen: list[SeenEvent], done: Done
     ) -> None:
         self.user = user
         self.events = events  # those to be stored
         self.entries = entries
-        self.known = known  # of all, in the order in which they were given
-        self.fresh = len(events) == len(known)
+        self.seen = seen  # of all, in the order in which they were given
+        self.fresh = len(events) == len(seen)
         self.done = done
         self.size = sum(len(entry[4]) for entry in entries)
         self.since = perf_counter()
 
 
-class Stored:
-    """What one commit has stored, in the order of positions; ``heard`` is when the loop took it over."""
+class CommittedGroup:
+    """What one commit has stored, in the order of positions; ``heard`` is when the loop learnt of it."""
 
     __slots__ = ("at", "events", "first", "heard", "texts", "users")
 
@@ -74,9 +65,13 @@ class Stored:
         self.users = users  # who published each
         self.heard = 0.0
 
+    @property
+    def end(self) -> int:
+        return self.first + len(self.events)
 
-class Intake:
-    """``stored`` is called on the loop after each commit; while ``throttled()`` no commit begins."""
+
+class LogCommitter:
+    """``committed`` is called on the loop after each commit; while ``throttled()`` no commit begins."""
 
     def __init__(
         self,
@@ -84,21 +79,21 @@ class Intake:
         loop: AbstractEventLoop,
         metrics: Metrics,
         *,
+        limits: Limits,
         commit_events: int,
         waiting_bytes: int,
-        stored: Callable[[Stored], None],
+        committed: Callable[[CommittedGroup], None],
         throttled: Callable[[], bool],
     ) -> None:
         self._log, self._loop, self._metrics = log, loop, metrics
-        self._limits = log.settings.limits
+        self._limits = limits
         self._commit_events, self._waiting_bytes = commit_events, waiting_bytes
-        self._stored, self._throttled = stored, throttled
+        self._tell_committed, self._throttled = committed, throttled
         self._waiting: deque[Publication] = deque()
         self._bytes = 0
         self._busy = self._scheduled = False
         self._thread = ThreadPoolExecutor(1, "recado-log")
-        self._young: dict[tuple[str, str], Known] = {}
-        self._old: dict[tuple[str, str], Known] = {}
+        self._seen = SeenEvents()
         self.trouble = ""
 
     @property
@@ -109,9 +104,9 @@ class Intake:
         """Call it when idle."""
         self._thread.shutdown()
 
-    def remember(self, id: str, text: bytes, position: int) -> None:
+    def remember(self, event_id: str, text: bytes, position: int) -> None:
         """An event of the log, from before this start."""
-        self._old["", id] = Known(hash(text), position)
+        self._seen.remember(event_id, text, position)
 
     def put(self, user: str, events: Sequence[Event], done: Done) -> None:
         """Store the events of a user, all or none; an error that ``done`` gets says why not.
@@ -121,33 +116,20 @@ class Intake:
         if self._bytes > self._waiting_bytes:
             raise Busy("more events wait to be stored than the service may hold; try again in a moment")
         entries = [_entry(event, self._limits) for event in events]
-        publication = self._sifted(user, events, entries, done)
+        publication = self._deduplicate(user, events, entries, done)
         self._bytes += publication.size
         self._waiting.append(publication)
         if not self._busy and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.resume)  # with all that came in this turn of the loop
 
-    def _sifted(self, user: str, events: Sequence[Event], entries: list[Entry], done: Done) -> Publication:
+    def _deduplicate(self, user: str, events: Sequence[Event], entries: list[Entry], done: Done) -> Publication:
         """Leave out what is stored already, or about to be."""
-        known: list[Known] = []
-        again: set[int] = set()
-        if len(self._young) > REMEMBERED:
-            self._young, self._old = {}, self._young
-        young, old = self._young, self._old
-        for number, (event, entry) in enumerate(zip(events, entries, strict=True)):
-            key = user, event.id
-            content = hash(entry[4])
-            found = young.get(key) or old.get(key) or old.get(("", event.id))
-            if found is not None and found.content == content:
-                again.add(number)
-            else:
-                found = young[key] = Known(content)
-            known.append(found)
+        seen, again = self._seen.look_up(user, [event.id for event in events], [entry[4] for entry in entries])
         if again:
             events = [event for number, event in enumerate(events) if number not in again]
             entries = [entry for number, entry in enumerate(entries) if number not in again]
-        return Publication(user, events, entries, known, done)
+        return Publication(user, events, entries, seen, done)
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
@@ -170,11 +152,11 @@ class Intake:
             ranges = self._log.commit([publication.entries for publication in group])
             at = self._log.latest
         except Exception as error:  # noqa: BLE001  # whatever it is, the publishers must hear of it
-            self._loop.call_soon_threadsafe(self._failed, group, error)
+            self._loop.call_soon_threadsafe(self._fail, group, error)
         else:
-            self._loop.call_soon_threadsafe(self._committed, group, ranges, at, perf_counter() - begun)
+            self._loop.call_soon_threadsafe(self._finish, group, ranges, at, perf_counter() - begun)
 
-    def _committed(self, group: list[Publication], ranges: list[range], at: datetime, took: float) -> None:
+    def _finish(self, group: list[Publication], ranges: list[range], at: datetime, took: float) -> None:
         self.trouble = ""
         self._busy = False
         self._bytes -= sum(publication.size for publication in group)
@@ -187,37 +169,36 @@ class Intake:
             users += [publication.user] * len(publication.events)
             texts += [entry[4] for entry in publication.entries]
             if publication.fresh:
-                for known, position in zip(publication.known, positions, strict=True):
-                    known.position = position
-                _tell(publication, positions)
+                for seen, position in zip(publication.seen, positions, strict=True):
+                    seen.position = position
+                _complete(publication, positions)
             else:
                 self._answer_again(publication, positions)
         self._count(group, texts, took)
         if events:
-            self._stored(Stored(ranges[0].start, at, events, texts, users))
+            self._tell_committed(CommittedGroup(ranges[0].start, at, events, texts, users))
 
     def _answer_again(self, publication: Publication, positions: range) -> None:
         """Some were stored before; the positions need not be consecutive, then."""
         new = iter(positions)
-        for known in publication.known:
-            if known.position < 0:
-                known.position = next(new)
-        found = [known.position for known in publication.known]
+        for seen in publication.seen:
+            if seen.position < 0:
+                seen.position = next(new)
+        found = [seen.position for seen in publication.seen]
         whole = range(found[0], found[0] + len(found))
-        _tell(publication, whole if list(whole) == found else found)
+        _complete(publication, whole if list(whole) == found else found)
 
-    def _failed(self, group: list[Publication], error: Exception) -> None:
+    def _fail(self, group: list[Publication], error: Exception) -> None:
         """Nothing of the group is stored, and it is not remembered as sent."""
         self._busy = False
         self.trouble = f"events cannot be stored: {error}"
         self._metrics.by["refused"]["storage"] += sum(len(publication.events) for publication in group)
-        self._young = {key: known for key, known in self._young.items() if known.position >= 0}
-        self._old = {key: known for key, known in self._old.items() if known.position >= 0}
+        self._seen.forget_unstored()
         group += self._waiting  # some may rely on events of this group
         self._waiting.clear()
         self._bytes = 0
         for publication in group:
-            _tell(publication, Busy(f"{self.trouble}; nothing was stored, try again later"))
+            _complete(publication, Busy(f"{self.trouble}; nothing was stored, try again later"))
 
     def _count(self, group: list[Publication], texts: list[bytes], took: float) -> None:
         metrics, now = self._metrics, perf_counter()
@@ -226,14 +207,14 @@ class Intake:
         metrics.published += len(texts)
         metrics.published_bytes += sum(map(len, texts))
         for publication in group:
-            metrics.publish_seconds.observe(now - publication.since, len(publication.known))
+            metrics.publish_seconds.observe(now - publication.since, len(publication.seen))
 
 
-def _tell(publication: Publication, result: Sequence[int] | RecadoError) -> None:
+def _complete(publication: Publication, result: Sequence[int] | RecadoError) -> None:
     try:
         publication.done(result)
     except Exception:  # noqa: BLE001  # one publisher's fault must not become everybody's
-        _log.exception("a publisher could not be told of its events")
+        _log.exception("unexpected error while answering a publisher")
 
 
 def _entry(event: Event, limits: Limits) -> Entry:

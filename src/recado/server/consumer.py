@@ -1,8 +1,9 @@
-"""A leg: one live connection of a device, over which the engine sends and which gives back acknowledgements.
+"""A consumer: one live connection that takes notifications and gives back acknowledgements.
 
 Every way in makes its own kind: a WebSocket, a SIP session with RUDP, a long poll, a webhook. The engine calls
-``push`` and ``close``; the leg calls ``Engine.acked`` and ``Engine.lost``. ``push`` never waits and never fails: the
-engine gives a leg at most ``window`` notifications that are not acknowledged, and one that cannot send tells so later.
+``push`` and ``close``; the consumer calls ``Engine.acknowledge`` and ``Engine.lose``. ``push`` never waits and never
+fails: the engine gives a consumer at most ``window`` notifications that are not acknowledged, and one that cannot send
+says so later.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from recado.protocols.session.messages import FromService, Gap, SubCancelled
 
 _encode = msgspec.json.Encoder().encode
 REVOKED = "revoked"
-"""Why a leg is closed whose token is gone."""
+"""Why a consumer is closed whose token is gone."""
 
 
-class Notified:
+class OutgoingNotification:
     """A notification on its way: the same encoded event serves everyone who gets it."""
 
     __slots__ = ("event", "generated_at", "nid", "queued", "sub_id", "why")
@@ -48,23 +49,25 @@ class Notified:
         )
 
 
-class Leg(Protocol):
+class Consumer(Protocol):
     """What the engine asks of a connection."""
 
     kind: str  # websocket, rudp, poll, webhook
     address: str
     window: int
 
-    def push(self, notifications: Sequence[Notified]) -> None:
-        """Send these, in this order. Each is later acknowledged, or the leg is lost."""
+    def push(self, notifications: Sequence[OutgoingNotification]) -> None:
+        """Send these, in this order. Each is later acknowledged, or the consumer is lost."""
         ...
 
-    def notice(self, notices: Sequence[Gap | SubCancelled]) -> None: ...
+    def notice(self, notices: Sequence[Gap | SubCancelled]) -> None:
+        """Send these notices, in order with everything else."""
+        ...
 
     def say(self, messages: Sequence[FromService]) -> None:
         """Send answers, in order with everything else."""
         ...
 
     def close(self, reason: str) -> None:
-        """The engine is done with this leg: taken over, ended, draining, too slow."""
+        """The engine is done with this consumer: taken over, ended, draining, too slow."""
         ...

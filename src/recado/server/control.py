@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from recado.errors import RecadoError
-from recado.server.gateway import LETTERS, Doors
+from recado.server.gateway import LETTERS, Gateway
 
 NAME = "control.sock"
 _LONGEST = 8_192
@@ -41,9 +41,9 @@ class ControlError(RecadoError):
 class Control:
     """The socket's side of the service."""
 
-    def __init__(self, doors: Doors, tokens: Path) -> None:
-        self._doors, self._tokens = doors, tokens
-        self._path = Path(doors.config.data) / NAME
+    def __init__(self, gateway: Gateway, tokens: Path) -> None:
+        self._gateway, self._tokens = gateway, tokens
+        self._path = Path(gateway.config.data) / NAME
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -76,16 +76,16 @@ class Control:
 
     async def back_up(self, target: Path) -> None:
         """Everything in the data folder, as of one moment."""
-        await back_up(self._doors, self._tokens, target)
+        await back_up(self._gateway, self._tokens, target)
 
 
-async def back_up(doors: Doors, tokens: Path, target: Path) -> None:
+async def back_up(gateway: Gateway, tokens: Path, target: Path) -> None:
     """The engine's files, the dead letters and the tokens, to a new folder."""
-    await doors.engine.backup(target)
+    await gateway.engine.backup(target)
     try:
         target.chmod(0o700)  # it holds what the data folder holds
         with closing(sqlite3.connect(target / LETTERS)) as copy:
-            doors.letters.copy(copy)
+            gateway.letters.copy(copy)
         if tokens.exists():
             shutil.copy2(tokens, target / "tokens")  # with its mode
     except (OSError, sqlite3.Error) as error:

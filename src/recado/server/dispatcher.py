@@ -1,11 +1,13 @@
-"""Dispatch: stored events, in the order of the log, to the desk; and what the desk wants done, to the legs.
+"""The dispatcher follows the log: it matches stored events, in their order, and gives them to the broker.
+
+Events that this process commits are in memory (``LogTail``), decoded; what is not there any more, or was stored before
+this start, is read from the log. Whatever the source, ``position`` is all that the dispatcher needs to go on.
 
 Events are matched some hundred at a time, in turns of the loop of at most ``TURN_SECONDS``, about: connections are
 served in between. What would take longer than a turn is cut (``Matcher.sifting``) or leaves the loop
-(``recado.server.verification``). Events are given to the desk one by one in the order of the log, each as a whole and
-when all is decided about it, so whatever is kept in between accounts for whole events: everything before ``position``
-is dispatched. After a start the log has events that are not (``catching_up``); they are read back and dispatched first,
-and what is stored meanwhile follows them.
+(``recado.server.verification``). Events are given to the broker in the order of the log, each as a whole and when
+all is decided about it, so whatever is kept in between accounts for whole events: everything before ``position``
+is dispatched. After a start the log has events that are not (``catching_up``); they are read back first.
 
 A fault inside, at one event or one subscription, stays there: it is logged and counted in ``faults``, and the owner of
 a subscription that was not given an event is told of a gap.
@@ -18,7 +20,6 @@ import logging
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -26,17 +27,15 @@ from operator import attrgetter
 from time import perf_counter
 from typing import TypeVar
 
-from recado.broker.core import ORDINAL_BITS, Desk, Faults
-from recado.broker.mailbox import Dropped, Note, Notice
-from recado.broker.state import Close, Effect, Push, Standing, Tell
+from recado.broker.core import Broker
+from recado.broker.state import DropReason, SubscriptionState
+from recado.broker.stimuli import Dispatch, Matches, PassOver
 from recado.matching.undecided import Sifted, Undecided, is_narrow
 from recado.model.event import Event
-from recado.model.values import format_time
-from recado.protocols.session.messages import Gap, SubCancelled
 from recado.server.canary import ServiceCanary
-from recado.server.committer import Stored
-from recado.server.consumer import Notified
-from recado.server.matching import Matcher, Told
+from recado.server.committer import CommittedGroup
+from recado.server.effects import EffectRunner
+from recado.server.matching import Matcher
 from recado.server.metrics import Metrics
 from recado.server.verification import PATIENCE_SECONDS, Budgets, Case, Verifier
 
@@ -48,42 +47,81 @@ GIVEN = 1_000
 """Subscriptions that are given an event, or told of a gap, at a time."""
 BACKLOG = 8_192
 """With so many events waiting to be dispatched, publishers wait."""
+TAIL_EVENTS = 4 * BACKLOG
+"""So many committed events are in memory at most, unless they came with one commit."""
+TOGETHER = 200
+"""Events are given to the broker together up to so many matches."""
 _log = logging.getLogger("recado.server")
+ReadLog = Callable[[int, int], AsyncIterator[CommittedGroup]]
+"""The events of ``[start, end)``, as far as they can be read, in groups that were accepted at one instant."""
+
+
+class LogTail:
+    """The newest groups of the log, as they were committed. The oldest go when there are too many."""
+
+    __slots__ = ("_count", "_groups")
+
+    def __init__(self) -> None:
+        self._groups: deque[CommittedGroup] = deque()
+        self._count = 0
+
+    def append(self, group: CommittedGroup) -> None:
+        groups = self._groups
+        groups.append(group)
+        self._count += len(group.events)
+        while self._count > TAIL_EVENTS and len(groups) > 1:
+            self._count -= len(groups.popleft().events)
+
+    def find(self, position: int) -> CommittedGroup | None:
+        """The group that has the event at a position, if it is here; older groups are let go."""
+        groups = self._groups
+        while groups and groups[0].end <= position:
+            self._count -= len(groups.popleft().events)
+        return groups[0] if groups and groups[0].first <= position else None
+
+    @property
+    def first(self) -> int | None:
+        """The first position that is here."""
+        return self._groups[0].first if self._groups else None
+
+    def heard(self, number: int) -> float | None:
+        """Since when the events of the group with this number have been here; None if there is no such group."""
+        return self._groups[number].heard if number < len(self._groups) else None
 
 
 class Dispatcher:
-    """``changed`` is called when something is to be kept, ``left`` with each subscription that ended, ``drained`` when
-    events were taken from the backlog, ``rebuild`` when a new index is needed; ``resume`` is called when it is there.
-    ``timer`` measures turns.
+    """``mark_changed`` is called when something is to be stored, ``on_ended`` with each subscription that ended,
+    ``drained`` when events were taken from the backlog, ``rebuild`` when a new index is needed; ``resume`` is called
+    when it is there. ``read_log`` reads what is not in memory. ``timer`` measures turns.
     """
 
     def __init__(
         self,
-        desk: Desk,
+        broker: Broker,
+        runner: EffectRunner,
         loop: AbstractEventLoop,
         metrics: Metrics,
         *,
-        clock: Callable[[], datetime],
-        changed: Callable[[], None],
-        left: Callable[[Standing], None],
+        mark_changed: Callable[[], None],
+        on_ended: Callable[[SubscriptionState], None],
         drained: Callable[[], None],
         canary: ServiceCanary,
         rebuild: Callable[[], None],
         budgets: Budgets,
         timer: Callable[[], float] = perf_counter,
     ) -> None:
-        self.desk = desk
+        self.broker, self._runner = broker, runner
         self.matcher: Matcher  # it comes with recovery
+        self.read_log: ReadLog  # so does this
         self._loop, self._metrics = loop, metrics
-        self._clock, self._changed, self._left, self._drained = clock, changed, left, drained
+        self._mark_changed, self._on_ended, self._drained = mark_changed, on_ended, drained
         self.position = 0
         self.end = 0  # of what is stored, as far as the loop has heard
         self.catching_up = True
-        self.faults = 0
+        self._faults = 0
         self._canary, self._rebuild = canary, rebuild
-        self._held_up = False  # until there is a new index
-        self._queue: deque[Stored] = deque()
-        self._offset = 0  # of the first in the queue, how many are dispatched
+        self._stopped = False  # until there is a new index
+        self.tail = LogTail()
         self._slice = SLICE
         self._running: asyncio.Task[None] | None = None
         self._behind: float | None = None  # since when events wait behind the one in hand, besides those in the queue
@@ -93,8 +131,6 @@ class Dispatcher:
         self.whole = True  # is no event in the middle of being given to subscriptions?
         self.hurried = False  # over budgets nobody is waited for any more
         self.verifier = Verifier(budgets, metrics, owner=self._owner, waiting=self._waiting)
-        self._performing = False
-        self._text: tuple[datetime, str] | None = None
 
     @property
     def backlog(self) -> int:
@@ -103,61 +139,97 @@ class Dispatcher:
     def throttled(self) -> bool:
         return self.backlog > BACKLOG
 
-    def stored(self, stored: Stored) -> None:
-        """These were committed."""
-        self.end = stored.first + len(stored.events)
-        if not self.catching_up:
-            stored.heard = self._loop.time()
-            self._queue.append(stored)
-            self._begin()
+    @property
+    def faults(self) -> int:
+        """How often something went wrong inside."""
+        return self._faults + self._runner.faults
 
-    def caught_up(self) -> None:
-        """All that is stored is dispatched; from now on commits come here at once."""
+    def follow(self, group: CommittedGroup) -> None:
+        """The log has grown by these, which this process has committed."""
+        self.end = group.end
+        group.heard = self._loop.time()
+        self.tail.append(group)
+        self._begin()
+
+    async def catch_up(self, heard: float) -> None:
+        """Dispatch what the log has beyond ``position``, and what it gets meanwhile; then follow it.
+
+        ``heard`` is since when stored events count as waiting, by the loop's clock.
+        """
+        while self.position < self.end:
+            group = self.tail.find(self.position)
+            if group is None:
+                await self._dispatch_from_log(self._first_in_memory(), heard)
+            else:
+                await self._dispatch_part(group)
+                await asyncio.sleep(0)
         self.catching_up = False
+        self.forget_ended()
+        self._begin()
+
+    def _first_in_memory(self) -> int:
+        first = self.tail.first
+        return self.end if first is None else min(first, self.end)
+
+    async def _dispatch_from_log(self, stop: int, heard: float) -> None:
+        async for group in self.read_log(self.position, stop):
+            try:
+                rows = group.first, group.at, group.events, group.texts
+                await self.dispatch(*rows, heard=heard, more=True)
+            except Exception:  # noqa: BLE001  # later events must not wait for ever
+                self._faults += 1
+                _log.exception("events %d to %d could not be dispatched", group.first, group.end - 1)
+            if self._stopped:
+                return
+            await asyncio.sleep(0)
+        self.position = stop  # also where the last ones could not be read
 
     def resume(self) -> None:
         """Go on, after a new index was built."""
-        self._held_up = False
+        self._stopped = False
         self._begin()
 
     def _begin(self) -> None:
-        if self._queue and self._running is None and not self._held_up:
+        if self.position < self.end and self._running is None and not (self._stopped or self.catching_up):
             self._running = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
-        """Dispatch what is in the queue, until it is empty."""
-        while self._queue:
-            stored, offset = self._queue[0], self._offset
-            stop, publisher = self._next(stored, offset)
-            part = slice(offset, stop)
-            more = stop < len(stored.events)
-            rows = stored.first + offset, stored.at, stored.events[part], stored.texts[part]
-            try:
-                await self.dispatch(*rows, heard=stored.heard, more=more, publisher=publisher)
-            except Exception:  # noqa: BLE001  # later events must not wait for ever
-                self.faults += 1
-                first, last = stored.first + offset, stored.first + stop - 1
-                _log.exception("events %d to %d could not be dispatched", first, last)
-                self.position = stored.first + stop
-            if self._held_up:
+        """Dispatch up to the end of the log."""
+        while self.position < self.end:
+            group = self.tail.find(self.position)
+            if group is None:
+                await self._dispatch_from_log(self._first_in_memory(), self._loop.time())
+            else:
+                await self._dispatch_part(group)
+            if self._stopped:
                 self._rebuild()
                 break
-            self._offset = stop
-            if stop == len(stored.events):
-                self._queue.popleft()
-                self._offset = 0
             self._drained()
-            if self._queue:
+            if self.position < self.end:
                 await self._pause()
         self._running = None
 
-    def _next(self, stored: Stored, start: int) -> tuple[int, str | None]:
+    async def _dispatch_part(self, group: CommittedGroup) -> None:
+        """Dispatch some events of a group, from ``position`` on."""
+        start = self.position - group.first
+        stop, publisher = self._next_part(group, start)
+        part = slice(start, stop)
+        rows = self.position, group.at, group.events[part], group.texts[part]
+        more = stop < len(group.events)
+        try:
+            await self.dispatch(*rows, heard=group.heard, more=more, publisher=publisher)
+        except Exception:  # noqa: BLE001  # later events must not wait for ever
+            self._faults += 1
+            _log.exception("events %d to %d could not be dispatched", group.first + start, group.first + stop - 1)
+            self.position = group.first + stop
+
+    def _next_part(self, group: CommittedGroup, start: int) -> tuple[int, str | None]:
         """Up to where events are matched together. One with many views or long strings is matched alone, at the expense
         of its publisher, who is named.
         """
-        stop = min(start + self._slice, len(stored.events))
-        wide = next((at for at in range(start, stop) if not is_narrow(stored.events[at])), stop)
-        return (wide, None) if wide > start else (start + 1, stored.users[start])
+        stop = min(start + self._slice, len(group.events))
+        wide = next((at for at in range(start, stop) if not is_narrow(group.events[at])), stop)
+        return (wide, None) if wide > start else (start + 1, group.users[start])
 
     async def dispatch(
         self,
@@ -178,38 +250,50 @@ class Dispatcher:
         """
         self._turn, faults = self._timer(), self.faults
         self._publisher = publisher
-        sifted = await self._sifted(first, events, texts, publisher)
+        sifted = await self._match(first, events, texts, publisher)
         undecided = {number: list(some) for number, some in groupby(sifted.undecided, attrgetter("event"))}
         known = not self.catching_up and self.faults == faults  # what could not be matched was told of
         if known and self._canary.compare(self.matcher, first, events, sifted.found, partial(_ids_in, undecided)):
-            self._held_up = True
+            self._stopped = True
             return
         self.verifier.begin()
+        given: list[Matches] = []
+        count = 0
         for number, ids in enumerate(sifted.found):
             if number in undecided:
+                self._give(given, at, first + number)
+                given, count = [], 0
                 self._behind = heard if more or number + 1 < len(events) else None
-                ids = await self._decided(first + number, at, ids, undecided[number])
-            if ids:
-                row = first + number, at, texts[number]
-                many = len(ids) > GIVEN
-                count = await self._give_many(*row, ids) if many else self._give(*row, self._standings(ids))
-                self._metrics.matched += count
-            self.position = first + number + 1
-            self._metrics.dispatched += 1
-            if self._is_over():
-                self._send(at)
-                await self._pause()
-        self._send(at)
+                ids = await self._decide(first + number, at, ids, undecided[number])
+            if len(ids) > GIVEN:
+                self._give(given, at, first + number)
+                given, count = [], 0
+                await self._give_many(first + number, at, texts[number], ids)
+            elif ids:
+                given.append((first + number, texts[number], self._subscriptions(ids)))
+                count += len(ids)
+            if count >= TOGETHER or self._is_over():
+                self._give(given, at, first + number + 1)
+                given, count = [], 0
+                if self._is_over():
+                    await self._pause()
+        self._give(given, at, first + len(events))
         self._end_turn()
         self._publisher = None
 
-    def _send(self, at: datetime) -> None:
-        """Send what the desk was given."""
-        self.desk.flush(at)
-        if self.desk.leaving:
+    def _give(self, given: list[Matches], at: datetime, position: int) -> None:
+        """Give events to the broker and send what becomes of them; all before ``position`` are dispatched then."""
+        try:
+            if given:
+                self._runner.run(self.broker.handle(Dispatch(given), at))
+        except Exception:  # noqa: BLE001  # later events must not wait for ever
+            self._faults += 1
+            _log.exception("unexpected error while giving events %d to %d to the broker", given[0][0], position - 1)
+        self._metrics.dispatched += position - self.position
+        self.position = position
+        if self._runner.ending:
             self.forget_ended()
-        self.perform()
-        self._changed()
+        self._mark_changed()
 
     def _is_over(self) -> bool:
         """Has this turn been long enough?"""
@@ -227,7 +311,7 @@ class Dispatcher:
         if self._publisher is not None:
             self.verifier.charge(self._publisher, took)
 
-    async def _sifted(
+    async def _match(
         self, first: int, events: Sequence[Event], texts: Sequence[bytes], publisher: str | None
     ) -> Sifted:
         """What the kernels find, in as many turns as it takes."""
@@ -243,7 +327,7 @@ class Dispatcher:
                 found += sifted.found
                 undecided += [one._replace(event=number) for one in sifted.undecided]
             except Exception:  # noqa: BLE001  # see above
-                self.faults += 1
+                self._faults += 1
                 _log.exception("the event at position %d cannot be matched", first + number)
                 found.append([])
         return Sifted(found, undecided)
@@ -277,13 +361,12 @@ class Dispatcher:
             self._slice *= 2
         return sifted
 
-    async def _decided(self, position: int, at: datetime, ids: list[str], undecided: list[Undecided]) -> list[str]:
+    async def _decide(self, position: int, at: datetime, ids: list[str], undecided: list[Undecided]) -> list[str]:
         """All ids that an event matches; the owners of those that nobody knows of are told."""
         case = Case(undecided)
         owner = self._owner(undecided[0].ids[0][0])
-        self._sole = owner is not None and len(self.desk.users[owner].standings) >= self.desk.active
+        self._sole = owner is not None and len(self.broker.state.users[owner].subscriptions) >= self.broker.state.active
         if not self.verifier.decide_quickly(case):
-            self._send(at)
             self._end_turn()
             await self.verifier.decide(case)
             self._turn = self._timer()
@@ -291,24 +374,25 @@ class Dispatcher:
             await self._pause()
         verdict = case.verdict
         matched = dict.fromkeys(ids + verdict.matched)
-        self.faults += bool(verdict.failed)
+        self._faults += bool(verdict.failed)
         await self._pass_over(position, at, _without(verdict.failed, matched), "damaged")
         await self._pass_over(position, at, _without(verdict.refused, matched), "budget")
         return list(matched)
 
-    async def _pass_over(self, position: int, at: datetime, ids: Sequence[str], reason: Dropped) -> None:
+    async def _pass_over(self, position: int, at: datetime, ids: Sequence[str], reason: DropReason) -> None:
         """Tell of a gap. If the process dies in the middle of it, some are told again, which does no harm."""
         async for some in self._in_turns(ids):
-            self.desk.pass_over(position, at, self._standings(some), reason)
+            self._runner.run(self.broker.handle(PassOver(position, self._subscriptions(some), reason), at))
 
     def slows(self, user: str) -> bool:
         """Should events of this user that take long wait, since others do and the user is over the budget?"""
-        late = bool(self._queue) and self._loop.time() - self._queue[0].heard >= PATIENCE_SECONDS
+        heard = self.tail.heard(0) if self.backlog else None
+        late = heard is not None and self._loop.time() - heard >= PATIENCE_SECONDS
         return late and self.verifier.is_over(user)
 
-    def _owner(self, id: str) -> str | None:
-        standing = self.desk.standings.get(int(id))
-        return None if standing is None else standing.user.name
+    def _owner(self, serial: str) -> str | None:
+        subscription = self.broker.state.subscriptions.get(int(serial))
+        return None if subscription is None else subscription.user.name
 
     def _waiting(self) -> float:
         """For how many seconds events have waited behind the one in hand; less than 0 if nobody is to be refused.
@@ -324,43 +408,26 @@ class Dispatcher:
             return -1.0
         since = self._behind
         if since is None:
-            if len(self._queue) < 2:
+            since = self.tail.heard(1)
+            if since is None:
                 return 0.0
-            since = self._queue[1].heard
         return self._loop.time() - since
 
-    async def _give_many(self, position: int, at: datetime, text: bytes, ids: Sequence[str]) -> int:
-        """Give an event to so many subscriptions that it takes several turns; nothing is kept in between."""
-        matched: list[Standing] = []
+    async def _give_many(self, position: int, at: datetime, text: bytes, ids: Sequence[str]) -> None:
+        """Give an event to so many subscriptions that it takes several turns; nothing is stored in between."""
+        matched: list[SubscriptionState] = []
         async for part in self._in_turns(ids):
-            matched += self._standings(part)
+            matched += self._subscriptions(part)
         matched.sort(key=attrgetter("ordinal"))  # nids of one user grow
-        count = 0
         self.whole = False
         async for some in self._in_turns(matched):
-            count += self._give(position, at, text, list(some))
+            self._give([(position, text, list(some))], at, self.position)
         self.whole = True  # not in the end of a task that is cancelled
-        return count
 
-    def _standings(self, ids: Sequence[str]) -> list[Standing]:
+    def _subscriptions(self, serials: Sequence[str]) -> list[SubscriptionState]:
         """Those that are still there."""
-        standings = self.desk.standings
-        return [standings[serial] for id in ids if (serial := int(id)) in standings]
-
-    def _give(self, position: int, at: datetime, text: bytes, matched: list[Standing]) -> int:
-        """Give an event to the subscriptions that it matched; how many notifications that are."""
-        faults: Faults = []
-        try:
-            count = self.desk.publish(position, text, at, matched, faults)
-        except Exception:  # noqa: BLE001  # one event's fault must not become everybody's
-            self.faults += 1
-            _log.exception("the event at position %d could not be dispatched", position)
-            return 0
-        for standing, error in faults:
-            self.faults += 1
-            whose = (position, standing.id, standing.user.name)
-            _log.error("the event at %d could not be given to subscription %r of user %r", *whose, exc_info=error)
-        return count
+        known = self.broker.state.subscriptions
+        return [known[serial] for text in serials if (serial := int(text)) in known]
 
     async def _in_turns(self, items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
         """Some at a time, with pauses where a turn is over."""
@@ -371,66 +438,15 @@ class Dispatcher:
 
     def forget_ended(self) -> None:
         """Take out of the matcher what has ended, unless events from before its end are still to be dispatched."""
-        if self.catching_up or not self.desk.leaving:
+        if self.catching_up or not self._runner.ending:
             return
-        ended, self.desk.leaving = self.desk.leaving, []
-        for standing in ended:
-            if standing.until > self.position:
-                self.desk.leaving.append(standing)
+        ended, self._runner.ending = self._runner.ending, []
+        for subscription in ended:
+            if subscription.until > self.position:
+                self._runner.ending.append(subscription)
                 continue
-            self.matcher.remove(str(standing.serial))
-            self._left(standing)
-
-    # -- effects -------------------------------------------------------------------------------------------------------
-
-    def perform(self) -> None:
-        """Do what the desk wants done. Legs may call back while it happens; that joins the end of the work."""
-        if self._performing:
-            return
-        self._performing = True
-        try:
-            while self.desk.effects:
-                for effect in self.desk.take_effects():
-                    self._do(effect)
-        finally:
-            self._performing = False
-        if self.desk.dropped:
-            self._metrics.by["dropped"].update(self.desk.dropped)
-            self.desk.dropped = {}
-
-    def _do(self, effect: Effect) -> None:
-        try:
-            if type(effect) is Push:
-                self._push(effect)
-            elif type(effect) is Tell:
-                effect.leg.notice([_message(notice) for notice in effect.notices])
-            elif type(effect) is Close:
-                self._metrics.by["sessions_closed"][effect.reason] += 1
-                effect.leg.close(effect.reason)
-        except Exception:  # noqa: BLE001  # one connection's fault must not become everybody's
-            _log.exception("a connection failed in a way that nobody foresaw; it is given up")
-            self.desk.lost(effect.leg, self._clock())
-            with suppress(Exception):  # else its device would wait on it for ever
-                effect.leg.close("failed")
-
-    def _push(self, effect: Push) -> None:
-        leg, notes, fresh = effect
-        self._metrics.notified += len(notes)
-        leg.push([self.notified(note, note.nid < fresh) for note in notes])
-
-    def notified(self, note: Note, queued: bool) -> Notified:
-        text = self._text
-        if text is None or text[0] is not note.at:
-            text = self._text = note.at, format_time(note.at)
-        event, why = self._told(note) if self.matcher.telling else (note.event, b"")
-        return Notified(note.nid, note.sub_id, event, text[1], queued, why=why)
-
-    def _told(self, note: Note) -> Told:
-        """The event as the subscription wants it, if that is still there."""
-        standing = note.box.user.ordinals.get(note.nid & (1 << ORDINAL_BITS) - 1)
-        if standing is None or not standing.since <= note.nid >> ORDINAL_BITS < standing.until:
-            return Told(note.event)  # its ordinal may have passed to another one
-        return self.matcher.told(note.event, str(standing.serial))
+            self.matcher.remove(str(subscription.serial))
+            self._on_ended(subscription)
 
 
 def _ids_in(undecided: Mapping[int, Sequence[Undecided]], number: int) -> set[str]:
@@ -441,9 +457,3 @@ def _ids_in(undecided: Mapping[int, Sequence[Undecided]], number: int) -> set[st
 def _without(ids: Sequence[str], others: Container[str]) -> list[str]:
     """Each once, and none of the others."""
     return [id for id in dict.fromkeys(ids) if id not in others]
-
-
-def _message(notice: Notice) -> Gap | SubCancelled:
-    if notice.is_gap:
-        return Gap(notice.id, notice.count, tuple(notice.nids), notice.reason)  # type: ignore[arg-type]  # one of them
-    return SubCancelled(notice.id, notice.sub_ids, notice.reason)

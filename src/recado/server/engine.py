@@ -1,8 +1,9 @@
 """The engine of a service: everything between the ways in and the files. It has no listener of its own.
 
-    publish -> authorise, check -> log (fsync) -> acknowledge -> match -> desk -> legs
-                                                                          |
-                                                    state store, in the background
+    publish -> authorise, check -> log committer (fsync) -> acknowledge
+    log -> dispatcher (match) -> broker -> effects -> consumers
+                                    |
+                                    state writer, in the background
 
 The log is the truth and the mailboxes are derived from it: the store keeps mailboxes together with the position up to
 which they account for the log, and what lies beyond is dispatched again after a crash, with the same nids. So an
@@ -21,80 +22,87 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from recado.broker.core import ORDINAL_BITS, Desk
-from recado.broker.mailbox import WAITING
-from recado.broker.state import Standing, User
+import msgspec
+
+from recado.broker import stimuli as s
+from recado.broker.core import Broker
+from recado.broker.persistence import matchable
+from recado.broker.state import ORDINAL_BITS, WAITING, Bounds, BrokerSettings, SubscriptionState, User
+from recado.broker.stimuli import Effect, Stimulus
 from recado.errors import RecadoError
 from recado.matching.undecided import is_narrow
 from recado.model.codec import write_flat
 from recado.model.event import Event
+from recado.model.limits import LIMITS
+from recado.model.subscription import Subscription
 from recado.protocols.session.messages import Welcome
-from recado.server import maintenance as upkeep
 from recado.server.canary import ServiceCanary
-from recado.server.committer import Done, Intake
+from recado.server.committer import Done, LogCommitter
 from recado.server.config import Config, Semantics
-from recado.server.consumer import Leg, Notified
+from recado.server.consumer import Consumer, OutgoingNotification
 from recado.server.dispatcher import Dispatcher
+from recado.server.effects import EffectRunner
+from recado.server.maintenance import Maintenance, copy_files, remember_newest
 from recado.server.matching import Matcher, read_understanding
 from recado.server.metrics import Metrics
 from recado.server.permissions import Busy, Principal, Unknown, authorise, check_device
-from recado.server.prefetch import Ahead, take_kernels
+from recado.server.prefetch import SimilarityPrefetcher, take_kernels
 from recado.server.recovery import Recovery
-from recado.server.replay import replayed, sieve_of
-from recado.server.requests import Held, MailboxInfo, SessionInfo, expiry, held, mailboxes_of, read_wanted, sessions_of
-from recado.server.state_writer import Keeper
+from recado.server.replay import Rows, Sieve, replay
+from recado.server.requests import (
+    MailboxInfo,
+    SessionInfo,
+    SubscriptionInfo,
+    describe,
+    expiry,
+    mailboxes_of,
+    read_request,
+    sessions_of,
+)
+from recado.server.state_writer import StateWriter
 from recado.server.verification import Budgets, Slowed
-from recado.store.log import EventLog, LogReader
+from recado.store.log import LogReader, LogSettings, SqliteEventLog
 from recado.store.log.settings import OnDamage
 from recado.store.log.writer import wall_clock
-from recado.store.state import StateStore
-
-# --- The core of the engine: files and threads, events in, and what happens when something has happened --------------
-#
-# ``recado.server.engine`` has the whole picture, and the rest of the interface.
-
+from recado.store.state import SqliteStateStore
 
 Clock = Callable[[], datetime]
+T = TypeVar("T")
 REPLAY_THREADS = 4
 SWITCH_SECONDS = 0.0005
 """How long a busy loop may keep the log's thread from going on after each step: that is what an fsync waits for."""
 _log = logging.getLogger("recado.server")
 
 
-class EngineCore:
+class Engine:
     """Use ``open``. ``watchers`` are called with a subscription and whether it is active, when that changes."""
 
-    def __init__(self, config: Config, log: EventLog, store: StateStore, clock: Clock) -> None:
+    def __init__(self, config: Config, log: SqliteEventLog, store: SqliteStateStore, clock: Clock) -> None:
         self.config, self.metrics, self.log = config, Metrics(), log
         self.clock = clock
         loop = self._loop = asyncio.get_running_loop()
-        self.desk = Desk(
-            upkeep.bounds_of(config),
-            per_device=config.mailbox.per_device,
-            devices_per_user=config.sessions.devices_per_user,
+        self.broker = Broker(
+            _broker_settings(config),
             next_notice=(store.starts << 32) + 1,  # no number comes twice, whatever a crash forgot
-            grace=timedelta(seconds=config.subscriptions.grace_seconds),
-            per_user=config.subscriptions.per_user,
-            in_all=config.subscriptions.in_all,
+            holding=True,
         )
-        self.desk.holding = self.desk.recovering = True
+        self._runner = EffectRunner(self.broker, self.metrics, clock)
         self.canary = ServiceCanary(
-            self.desk, self.metrics, config.matching.canary_share, subscription_of=upkeep.subscription_of
+            self.broker.state, self.metrics, config.matching.canary_share, subscription_of=matchable
         )
         self.dispatcher = Dispatcher(
-            self.desk,
+            self.broker,
+            self._runner,
             loop,
             self.metrics,
-            clock=clock,
-            changed=self._changed,
-            left=self.left,
-            drained=self._drained,
+            mark_changed=self._mark_changed,
+            on_ended=self._on_ended,
+            drained=self._resume_commits,
             canary=self.canary,
-            rebuild=lambda: self._tasks.append(loop.create_task(upkeep.rebuild_index(self))),
+            rebuild=lambda: self._tasks.append(loop.create_task(self.maintenance.rebuild_index())),
             budgets=Budgets(
                 share=config.matching.share,
                 burst_seconds=config.matching.burst_seconds,
@@ -102,17 +110,20 @@ class EngineCore:
             ),
         )
         self.dispatcher.end = log.end
-        self.keeper = Keeper(store, self.desk, loop, lambda: self.dispatcher.position, lambda: self.dispatcher.whole)
-        self.intake = Intake(
+        self.state_writer = StateWriter(
+            store, self.broker, loop, lambda: self.dispatcher.position, lambda: self.dispatcher.whole
+        )
+        self.committer = LogCommitter(
             log,
             loop,
             self.metrics,
+            limits=log.settings.limits,
             commit_events=config.log.commit_events,
             waiting_bytes=config.log.waiting_bytes,
-            stored=self.dispatcher.stored,
+            committed=self.dispatcher.follow,
             throttled=lambda: bool(self._introducing) or self.dispatcher.throttled(),
         )
-        self.ahead = Ahead(
+        self.prefetcher = SimilarityPrefetcher(
             loop,
             share=config.semantics.share,
             user_bytes=config.semantics.waiting_bytes,
@@ -124,16 +135,20 @@ class EngineCore:
             user_bytes=config.matching.waiting_bytes,
             all_bytes=config.log.waiting_bytes,
         )
+        self.maintenance = Maintenance(
+            config, log, self.dispatcher, self.canary, apply=self._apply, loaded=lambda: self.loaded
+        )
         self.reader = LogReader(log.path)
-        self._recovery = Recovery(config, store, self.dispatcher, self.keeper)
+        self._recovery = Recovery(config, store, self.broker, self._runner, self.dispatcher)
         self._loaded = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._introducing: set[asyncio.Task[None]] = set()
-        self.background = ThreadPoolExecutor(1, "recado-upkeep")
         self.replaying = ThreadPoolExecutor(REPLAY_THREADS, "recado-replay")
-        self.watchers: list[Callable[[Held, bool], None]] = []
+        self.watchers: list[Callable[[SubscriptionInfo, bool], None]] = []
         self.ready = self.listed = self.draining = False
         self.trouble = ""
+
+    # -- from the beginning to the end ---------------------------------------------------------------------------------
 
     @classmethod
     async def open(cls, config: Config, *, clock: Clock = wall_clock) -> Self:
@@ -143,16 +158,16 @@ class EngineCore:
             await asyncio.to_thread(read_understanding, config)
         folder = Path(config.data)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = await asyncio.to_thread(EventLog.open, folder / "log", upkeep.log_settings(config), clock)
+        log = await asyncio.to_thread(SqliteEventLog.open, folder / "log", _log_settings(config), clock)
         try:
-            store = await asyncio.to_thread(StateStore, folder)
+            store = await asyncio.to_thread(SqliteStateStore, folder)
         except BaseException:
             log.close()
             raise
         engine = cls(config, log, store, clock)
-        await asyncio.to_thread(upkeep.remember_newest, engine.intake, engine.reader, log.end)
+        await asyncio.to_thread(remember_newest, engine.committer, engine.reader, log.end)
         engine.ready = True
-        engine._tasks = [asyncio.create_task(engine._load()), asyncio.create_task(upkeep.keep_up(engine))]
+        engine._tasks = [asyncio.create_task(engine._load()), asyncio.create_task(engine.maintenance.run())]
         return engine
 
     async def _load(self) -> None:
@@ -163,31 +178,25 @@ class EngineCore:
             _log.exception("%s; events are still accepted", self.trouble)
             raise
         self._loaded.set()
-        self.keeper.begin()
-        self.desk.recovered()
-        self.settle()
-        for standing in list(self.desk.standings.values()):
-            if standing.active:
-                self.watch(standing, active=True)
+        self.state_writer.begin()
+        self._apply(s.Recovered())
+        for subscription in list(self.broker.state.subscriptions.values()):
+            if subscription.active:
+                self._watch(subscription, active=True)
         self._tasks.append(asyncio.create_task(take_kernels(self.matcher)))
 
     async def _recover(self) -> None:
         recovery = self._recovery
         loaded = await recovery.load()
-        at_once = recovery.tells_events_as_they_came(loaded)
+        at_once = recovery.delivers_at_once(loaded)
         if at_once:
-            self._deliver()
+            self._apply(s.Release())
         pairs = await recovery.enter(loaded)
         self.listed = True
         await recovery.fill_matcher(loaded, pairs)
         if not at_once:
-            self._deliver()
+            self._apply(s.Release())
         await recovery.catch_up(loaded, self.reader, self.log.first)
-
-    def _deliver(self) -> None:
-        """The mailboxes are here."""
-        self.desk.release(self.clock())
-        self.settle()
 
     @property
     def loaded(self) -> bool:
@@ -221,17 +230,110 @@ class EngineCore:
         self.draining, self.ready = True, False
         self.dispatcher.hurried = True
         self.slowed.close()
-        await self.ahead.close()
-        while not self.intake.idle or self.dispatcher.backlog:
+        await self.prefetcher.close()
+        while not self.committer.idle or self.dispatcher.backlog:
             await asyncio.sleep(0.005)
         await asyncio.wait(self._tasks[:1])  # what is being loaded is loaded: a thread cannot be stopped
-        for link in list(self.desk.links.values()):
-            self.desk.lost(link.key, self.clock())
-            link.key.close("draining")
+        for consumer in list(self.broker.state.consumers.values()):
+            self.broker.handle(s.ConsumerLost(consumer.key), self.clock())
+            consumer.key.close("draining")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await upkeep.close_files(self)
+        if self.loaded:
+            try:
+                await self.state_writer.flush()
+            except RecadoError as error:
+                _log.error("the state cannot be written at the end; the next start derives it from the log: %s", error)
+        await asyncio.to_thread(self._close_files)
+
+    def _close_files(self) -> None:
+        """In a thread."""
+        if self.loaded:
+            self.matcher.save_cache()
+        self.maintenance.thread.shutdown()
+        self.dispatcher.verifier.close()
+        self.replaying.shutdown(cancel_futures=True)
+        self.committer.close()
+        self.state_writer.close()
+        self.log.close()
+
+    async def backup(self, target: Path) -> None:
+        """Copy log and state to a new folder, from which a service can be started."""
+        target = Path(target)
+        if target.exists() and any(target.iterdir()):
+            raise RecadoError(f"{target} is not empty; a backup goes into a new folder")
+        await self.state_writer.flush()
+        await asyncio.to_thread(copy_files, Path(self.config.data), self.log, target)
+
+    def status(self) -> dict[str, Any]:
+        """How the service is, for people and for gauges."""
+        state = self.broker.state
+        matching = self.matcher.trouble if self.loaded else ""
+        told = (self.trouble, self.committer.trouble, self.state_writer.trouble, matching, self.canary.trouble)
+        return {
+            "ready": self.ready,
+            "loaded": self.loaded,
+            "kernels": self.loaded and self.matcher.is_compiled,
+            "first": self.log.first,
+            "end": self.dispatcher.end,
+            "dispatched": self.dispatcher.position,
+            "subscriptions": state.active,
+            "users": len(state.users),
+            "sessions": len(state.consumers),
+            "waiting": state.waiting.length,
+            "waiting_bytes": state.waiting.bytes,
+            "faults": self.dispatcher.faults,
+            "over_budget": len(self.dispatcher.verifier.over()),
+            "damage": list(self.damage),
+            "trouble": [text for text in told if text],
+        }
+
+    # -- around the broker ---------------------------------------------------------------------------------------------
+
+    def _apply(self, stimulus: Stimulus) -> Sequence[Effect]:
+        """Give the broker a stimulus, carry out the effects and store what changed; the effects."""
+        effects = self.broker.handle(stimulus, self.clock())
+        if effects:
+            self._runner.run(effects)
+        if self._runner.ending:
+            self.dispatcher.forget_ended()
+        self._mark_changed()
+        return effects
+
+    def _resume_commits(self) -> None:
+        self.committer.resume()
+
+    def _mark_changed(self) -> None:
+        if self._loaded.is_set():
+            self.state_writer.mark_changed()
+
+    def _on_ended(self, subscription: SubscriptionState) -> None:
+        self.metrics.expired += subscription.reason == "expired"
+        if not self.loaded:
+            return
+        self._watch(subscription, active=False)
+        successor = subscription.user.subscriptions.get(subscription.id)
+        if successor is not None and successor.active:  # it was there before this one had got its last events
+            self._watch(successor, active=True)
+
+    def _watch(self, subscription: SubscriptionState, *, active: bool) -> None:
+        for watcher in self.watchers:
+            watcher(describe(subscription), active)
+
+    def _introduce(self) -> None:
+        """A new device has a mailbox of its own. Nothing is accepted before that is on stable storage: else a crash
+        would leave the device out when that is dispatched again.
+        """
+        task = asyncio.create_task(self.state_writer.flush())
+        self._introducing.add(task)
+        task.add_done_callback(self._on_introduced)
+
+    def _on_introduced(self, task: asyncio.Task[None]) -> None:
+        self._introducing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a new device would be forgotten in a crash now: %s", error)
+        self.committer.resume()
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -262,10 +364,10 @@ class EngineCore:
                 authorise(who, "publish", type=event.type)
             if self.slowed.holds(who.user) or (self.dispatcher.slows(who.user) and not all(map(is_narrow, events))):
                 self._publish_slowly(who, events, done)
-            elif self.ahead.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
+            elif self.prefetcher.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
                 self._publish_later(who, events, done)
             else:
-                self.intake.put(who.user, events, done)
+                self.committer.put(who.user, events, done)
         except RecadoError as error:
             self.metrics.by["refused"][type(error).__name__.lower()] += len(events)
             done(error)
@@ -277,10 +379,12 @@ class EngineCore:
             try:
                 if not self.ready:
                     raise Busy("the service is stopping; try again in a moment")
-                if self.ahead.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
+                if self.prefetcher.holds(who.user) or not (
+                    self.dispatcher.catching_up or self.matcher.prepared(events)
+                ):
                     self._publish_later(who, events, done)
                 else:
-                    self.intake.put(who.user, events, done)
+                    self.committer.put(who.user, events, done)
             except RecadoError as error:
                 done(error)
 
@@ -294,11 +398,13 @@ class EngineCore:
             try:
                 if not self.ready:
                     raise Busy("the service is stopping; try again in a moment")
-                self.intake.put(who.user, events, done)
+                self.committer.put(who.user, events, done)
             except RecadoError as error:
                 done(error)
 
-        self.ahead.put(who.user, sum(len(write_flat(event)) for event in events), self.matcher.preparing(events), then)
+        self.prefetcher.put(
+            who.user, sum(len(write_flat(event)) for event in events), self.matcher.preparing(events), then
+        )
         self.metrics.held_back += len(events)
 
     def replay(
@@ -315,10 +421,10 @@ class EngineCore:
 
         ``on_damage`` hears of the positions that cannot be read, in another thread and perhaps more than once.
         """
-        return replayed(
+        return replay(
             self.reader,
             self.replaying,
-            partial(sieve_of, self),
+            self._sieve,
             who,
             record,
             position=position,
@@ -327,135 +433,92 @@ class EngineCore:
             on_damage=on_damage,
         )
 
-    # -- what has happened ---------------------------------------------------------------------------------------------
+    async def _sieve(self, who: Principal, subscription: Subscription) -> Sieve | None:
+        """How a subscription by meaning is replayed; None if its names mean themselves."""
+        if subscription.semantic is None and not self.config.semantics.always:
+            return None
+        await self.when_loaded()
+        await self.prefetcher.run(who.user, self.matcher.checking(subscription))
+        match = self.matcher.replay_matcher(subscription)
 
-    def left(self, standing: Standing) -> None:
-        self.metrics.expired += standing.reason == "expired"
-        if not self.loaded:
-            return
-        self.watch(standing, active=False)
-        successor = standing.user.standings.get(standing.id)
-        if successor is not None and successor.active:  # it was there before this one had got its last events
-            self.watch(successor, active=True)
+        async def sieve(rows: Rows) -> Rows:
+            found = await self.prefetcher.run(who.user, match([text for _, text in rows]))
+            return [(rows[one[0]][0], one[1]) for one in found if one is not None]
 
-    def watch(self, standing: Standing, *, active: bool) -> None:
-        for watcher in self.watchers:
-            watcher(held(standing), active)
-
-    def settle(self) -> None:
-        """Do what the desk wants done, and keep what changed."""
-        if self.desk.effects or self.desk.dropped:
-            self.dispatcher.perform()
-        self._changed()
-
-    def introduce(self) -> None:
-        """A new device has a mailbox of its own. Nothing is accepted before that is on stable storage: else a crash
-        would leave the device out when that is dispatched again.
-        """
-        task = asyncio.create_task(self.keeper.kept())
-        self._introducing.add(task)
-        task.add_done_callback(self._introduced)
-
-    def _introduced(self, task: asyncio.Task[None]) -> None:
-        self._introducing.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a new device would be forgotten in a crash now: %s", error)
-        self.intake.resume()
-
-    def _drained(self) -> None:
-        self.intake.resume()
-
-    def _changed(self) -> None:
-        if self._loaded.is_set():
-            self.keeper.changed()
-
-    # -- operation -----------------------------------------------------------------------------------------------------
-
-    async def backup(self, target: Path) -> None:
-        """Copy log and state to a new folder, from which a service can be started."""
-        await upkeep.back_up(self, Path(target))
-
-    def status(self) -> dict[str, Any]:
-        """How the service is, for people and for gauges."""
-        return upkeep.status_of(self)
-
-
-# --- The engine of a service: everything between the ways in and the files. It has no listener of its own ------------
-
-
-class Engine(EngineCore):
-    """Use ``open``: subscriptions, connections and mailboxes, on the core."""
+        return sieve
 
     # -- subscriptions -------------------------------------------------------------------------------------------------
 
-    async def subscribe(self, who: Principal, record: bytes, device: str) -> Held:
+    async def subscribe(self, who: Principal, record: bytes, device: str) -> SubscriptionInfo:
         """A subscription for the caller's user; durable, and active for all later events, when this returns."""
         await self.when_loaded()
-        now = self.clock()
-        wanted = read_wanted(record, check_device(device), now, self.config.subscriptions)
-        authorise(who, "subscribe", type=wanted.subscription.type)
-        if wanted.subscription.semantic is not None or self.config.semantics.always:
-            await self.ahead.run(who.user, self.matcher.checking(wanted.subscription))
-        self.keeper.check()
-        owner = self.desk.users.get(who.user)
-        before = owner.standings.get(wanted.subscription.id) if owner else None
+        request = read_request(record, check_device(device), self.clock(), self.config.subscriptions)
+        authorise(who, "subscribe", type=request.subscription.type)
+        if request.subscription.semantic is not None or self.config.semantics.always:
+            await self.prefetcher.run(who.user, self.matcher.checking(request.subscription))
+        self.state_writer.check()
+        owner = self.broker.state.users.get(who.user)
+        before = owner.subscriptions.get(request.subscription.id) if owner else None
         replaces = before is not None and before.active
-        standing = self.desk.subscribe(
+        wish = s.Subscribe(
             who.user,
-            wanted.subscription.id,
-            position=self.dispatcher.end,
-            now=now,
-            expires_at=wanted.expires_at,
-            device=wanted.device,
-            scope=wanted.scope,
-            constraints=wanted.constraints,
-            record=wanted.record,
+            request.subscription.id,
+            self.dispatcher.end,
+            request.expires_at,
+            request.device,
+            request.scope,
+            request.constraints,
+            request.record,
         )
-        upkeep.match_from_now(self, standing, wanted.subscription)
-        await self._kept(standing, replaces=replaces)
+        subscription = _one(self._apply(wish), s.Subscribed).subscription
+        self._match_from_now(subscription, request.subscription)
+        await self._store(subscription, replaces=replaces)
         self.metrics.subscribed += 1
-        return held(standing)
+        return describe(subscription)
+
+    def _match_from_now(self, new: SubscriptionState, subscription: Subscription) -> None:
+        self.matcher.add(msgspec.structs.replace(subscription, id=str(new.serial)))
 
     async def renew(
         self, who: Principal, sub_id: str, expires_at: datetime | None = None, ttl: float | None = None
-    ) -> Held:
+    ) -> SubscriptionInfo:
         """Let a subscription live longer; one that expired a short while ago lives again."""
         await self.when_loaded()
         now = self.clock()
-        standing = self._standing(who, sub_id)
-        authorise(who, "subscribe", type=str(standing.record.get("type") or ""))
+        subscription = self._subscription(who, sub_id)
+        authorise(who, "subscribe", type=str(subscription.record.get("type") or ""))
         until = expiry(expires_at, ttl, now, self.config.subscriptions)
-        if standing.record.get("semantic") is not None or self.config.semantics.always:
-            await self._check_renewal(who, standing)
-            standing = self._standing(who, sub_id)  # as it is now
-        self.keeper.check()
-        renewed = self.desk.renew(standing, until, position=self.dispatcher.end, now=now)
-        if renewed is not standing:
-            upkeep.match_from_now(self, renewed, upkeep.subscription_of(renewed))
-        await self._kept(renewed if renewed is not standing else None)
-        return held(renewed)
+        if subscription.record.get("semantic") is not None or self.config.semantics.always:
+            await self._check_renewal(who, subscription)
+            subscription = self._subscription(who, sub_id)  # as it is now
+        self.state_writer.check()
+        renewed = _one(self._apply(s.Renew(subscription, until, self.dispatcher.end)), s.Subscribed).subscription
+        is_new = renewed is not subscription
+        if is_new:
+            self._match_from_now(renewed, matchable(renewed))
+        await self._store(renewed if is_new else None)
+        return describe(renewed)
 
-    async def _check_renewal(self, who: Principal, standing: Standing) -> None:
+    async def _check_renewal(self, who: Principal, subscription: SubscriptionState) -> None:
         """One by meaning that begins anew needs what a new one needs; one that goes on needs nothing."""
-        if not standing.active or standing.expires_at <= self.clock():
-            await self.ahead.run(who.user, self.matcher.checking(upkeep.subscription_of(standing)))
+        if not subscription.active or subscription.expires_at <= self.clock():
+            await self.prefetcher.run(who.user, self.matcher.checking(matchable(subscription)))
 
-    async def _kept(self, new: Standing | None, *, replaces: bool = False) -> None:
+    async def _store(self, new: SubscriptionState | None, *, replaces: bool = False) -> None:
         """Wait for the store; a subscription that could not be stored is taken back, for nobody was told of it.
 
         One that replaces another stays: else its owner would be left with none, though the other was promised.
         """
         try:
-            await self.keeper.kept()
+            await self.state_writer.flush()
         except RecadoError:
             if new is not None and new.active and replaces:
-                self.watch(new, active=True)
+                self._watch(new, active=True)
             elif new is not None and new.active:
-                self.desk.cancel(new, position=self.dispatcher.position, now=self.clock())
-                self.dispatcher.forget_ended()
+                self._apply(s.Cancel(new, self.dispatcher.position))
             raise
         if new is not None:
-            self.watch(new, active=True)
+            self._watch(new, active=True)
 
     async def cancel(self, who: Principal, sub_id: str, user: str | None = None) -> None:
         """End a subscription. It gets what was accepted before, and what it has in mailboxes stays there.
@@ -463,45 +526,44 @@ class Engine(EngineCore):
         An administrator may end another user's, who is told.
         """
         await self.when_loaded()
-        standing = self._standing(who, sub_id, user)
-        other = standing.user.name != who.user
-        self.desk.cancel(standing, position=self.dispatcher.end, now=self.clock(), tell=other)
-        self.dispatcher.forget_ended()
-        self.settle()
+        subscription = self._subscription(who, sub_id, user)
+        other = subscription.user.name != who.user
+        self._apply(s.Cancel(subscription, self.dispatcher.end, tell=other))
         self.metrics.cancelled += 1
-        await self.keeper.kept()
+        await self.state_writer.flush()
 
     async def discard(self, who: Principal, device: str) -> int:
         """Cancel all subscriptions of the user but those of other devices, and empty their mailboxes; how many."""
         await self.when_loaded()
-        gone = self.desk.discard(who.user, check_device(device), position=self.dispatcher.position, now=self.clock())
-        self.dispatcher.forget_ended()
-        self.settle()
-        self.metrics.cancelled += len(gone)
-        await self.keeper.kept()
-        return len(gone)
+        effects = self._apply(s.Discard(who.user, check_device(device), self.dispatcher.position))
+        count = _one(effects, s.Removed).count
+        self.metrics.cancelled += count
+        await self.state_writer.flush()
+        return count
 
-    def subscriptions(self, who: Principal, user: str | None = None) -> list[Held]:
+    def subscriptions(self, who: Principal, user: str | None = None) -> list[SubscriptionInfo]:
         """The active subscriptions of a user: the caller's own, or another's for an administrator ("*": all)."""
         if not self.listed:
             self._need_loaded()
         now = self.clock()
-        found = [s for owner in self._users(who, user) for s in owner.standings.values()]
-        return [held(s) for s in found if s.active and s.expires_at > now]
+        found = [one for owner in self._users(who, user) for one in owner.subscriptions.values()]
+        return [describe(one) for one in found if one.active and one.expires_at > now]
 
-    def _standing(self, who: Principal, sub_id: str, user: str | None = None) -> Standing:
+    def _subscription(self, who: Principal, sub_id: str, user: str | None = None) -> SubscriptionState:
         name = user or who.user
         authorise(who, "manage", user=name)
-        owner = self.desk.users.get(name)
-        standing = owner.standings.get(sub_id) if owner else None
-        if standing is None:
+        owner = self.broker.state.users.get(name)
+        subscription = owner.subscriptions.get(sub_id) if owner else None
+        if subscription is None:
             raise Unknown(f"user {name[:80]!r} has no subscription {sub_id[:80]!r}")
-        return standing
+        return subscription
 
-    # -- legs ----------------------------------------------------------------------------------------------------------
+    # -- consumers -----------------------------------------------------------------------------------------------------
 
-    def attach(self, who: Principal, device: str, leg: Leg, seen: int | None = None, log: str | None = None) -> Welcome:
-        """The leg connects the device; notices and the mailbox follow as soon as they are loaded.
+    def attach(
+        self, who: Principal, device: str, consumer: Consumer, seen: int | None = None, log: str | None = None
+    ) -> Welcome:
+        """The consumer connects the device; notices and the mailbox follow as soon as they are loaded.
 
         ``seen`` counts positions of ``log``; of another log than ours it says nothing.
         """
@@ -510,80 +572,79 @@ class Engine(EngineCore):
         if self.draining:
             raise Busy("the service is stopping; try again in a moment")
         authorise(who, "read", user=who.user)
-        new = self.config.mailbox.per_device and self._is_new(who.user, check_device(device))
+        is_new = self.config.mailbox.per_device and self._is_new(who.user, check_device(device))
         end = self.dispatcher.end << ORDINAL_BITS
-        link = self.desk.attach(
-            who.user, check_device(device), leg, window=leg.window, now=self.clock(), seen=seen, end=end
-        )
-        user: User = link.user
-        if link.seen >= end:
+        wish = s.Attach(who.user, check_device(device), consumer, consumer.window, seen, end)
+        effects = self.broker.handle(wish, self.clock())
+        user = self.broker.state.users[who.user]
+        if seen is not None and seen >= end:
             _log.warning(
                 "device %r of user %r has seen position %d, but the log ends at %d, so it is an older copy; "
                 "what the device says it has seen is not relied on",
-                *(device, who.user, link.seen >> ORDINAL_BITS, self.dispatcher.end),
+                *(device, who.user, seen >> ORDINAL_BITS, self.dispatcher.end),
             )
-        waiting = sum(box.length for name, box in user.boxes.items() if name in ("", device))
+        waiting = sum(mailbox.length for name, mailbox in user.mailboxes.items() if name in ("", device))
         welcome = Welcome(
-            *(who.user, device, leg.window, waiting),
-            *(tuple(other for other in user.links if other != device), self.log.identity, self.dispatcher.end),
+            *(who.user, device, consumer.window, waiting),
+            *(tuple(other for other in user.consumers if other != device), self.log.identity, self.dispatcher.end),
         )
-        if new:
-            self.introduce()
-        self._loop.call_soon(self.settle)  # so that the caller can say WELCOME first
+        if is_new:
+            self._introduce()
+        self._run_soon(effects)
         return welcome
+
+    def _run_soon(self, effects: Sequence[Effect]) -> None:
+        """Carry out effects in the next turn of the loop, so that the caller can say WELCOME first."""
+        self._runner.add(effects)
+        self._loop.call_soon(self._run_waiting)
+
+    def _run_waiting(self) -> None:
+        self._runner.run()
+        self._mark_changed()
 
     def _is_new(self, user: str, device: str) -> bool:
         """Has nobody heard of this device? It can be promised a mailbox only if the state can be read and written."""
         self._need_loaded()
-        known = self.desk.users.get(user)
+        known = self.broker.state.users.get(user)
         if known is not None and device in known.devices:
             return False
-        self.keeper.check()
+        self.state_writer.check()
         return True
 
-    def attach_alone(self, user: str, device: str, leg: Leg) -> None:
-        """The leg delivers what is for this device, and connects nobody: a webhook."""
-        self.desk.attach_alone(user, device, leg, window=leg.window, now=self.clock())
-        self._loop.call_soon(self.settle)
+    def attach_webhook(self, user: str, device: str, consumer: Consumer) -> None:
+        """The consumer delivers what is for this device, and connects nobody."""
+        wish = s.AttachWebhook(user, device, consumer, consumer.window)
+        self._run_soon(self.broker.handle(wish, self.clock()))
 
-    def acked(self, leg: Leg, upto: int) -> None:
-        """The leg has got everything that came on it up to a nid."""
-        self._acknowledged(self.desk.acked(leg, upto))
+    def acknowledge(self, consumer: Consumer, upto: int) -> None:
+        """The consumer has got everything that came on it up to a nid."""
+        self._apply(s.Acknowledge(consumer, upto))
 
-    def acked_one(self, leg: Leg, nid: int) -> None:
-        self._acknowledged(self.desk.acked_one(leg, nid))
+    def acknowledge_one(self, consumer: Consumer, nid: int) -> None:
+        """The consumer has got this one, whatever came before it."""
+        self._apply(s.AcknowledgeOne(consumer, nid))
 
-    def acked_apart(self, leg: Leg, nids: Collection[int]) -> None:
-        """The leg has got these, but not all that came before them."""
-        self._acknowledged(self.desk.acked_apart(leg, nids))
+    def acknowledge_some(self, consumer: Consumer, nids: Collection[int]) -> None:
+        """The consumer has got these, but not all that came before them."""
+        self._apply(s.AcknowledgeSome(consumer, nids))
 
-    def widen(self, leg: Leg, window: int) -> None:
-        """The leg takes so many unacknowledged notifications from now on."""
-        self.desk.widen(leg, window)
-        self.settle()
+    def resize(self, consumer: Consumer, window: int) -> None:
+        """The consumer takes so many unacknowledged notifications from now on."""
+        self._apply(s.Resize(consumer, window))
 
-    def _acknowledged(self, count: int) -> None:
-        self.metrics.acknowledged += count
-        if count and self.desk.oldest_acked is not None:
-            took = (self.clock() - self.desk.oldest_acked).total_seconds()
-            self.metrics.delivery_seconds.observe(max(took, 0.0), count)
-        self.settle()
+    def confirm_notices(self, consumer: Consumer, notices: Iterable[int]) -> None:
+        """The consumer has got these notices."""
+        self._apply(s.ConfirmNotices(consumer, list(notices)))
 
-    def noticed(self, leg: Leg, notices: Iterable[int]) -> None:
-        self.desk.noticed(leg, list(notices))
-        self.settle()
-
-    def lost(self, leg: Leg, reason: str) -> None:
+    def lose(self, consumer: Consumer, reason: str) -> None:
         """The connection failed. What it did not acknowledge waits again."""
-        if leg in self.desk.links:
-            _log.debug("a connection of kind %s was lost: %s", leg.kind, reason)
-            self.desk.lost(leg, self.clock())
-            self.settle()
+        if consumer in self.broker.state.consumers:
+            _log.debug("a connection of kind %s was lost: %s", consumer.kind, reason)
+            self._apply(s.ConsumerLost(consumer))
 
-    def ended(self, leg: Leg) -> None:
+    def end(self, consumer: Consumer) -> None:
         """The device ended its session."""
-        self.desk.ended(leg)
-        self.settle()
+        self._apply(s.SessionEnded(consumer))
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -595,51 +656,56 @@ class Engine(EngineCore):
         """End the session of a device, or of all devices of the user; how many there were."""
         authorise(who, "manage", user=user)
         owner = self._user(user)
-        ids = [id for id in owner.devices if device in (None, id)]
-        for id in ids:
-            link = owner.links.get(id)
-            if link is not None:
-                self.desk.ended(link.key)
-                link.key.close("ended")
-            self.desk.forget_device(owner, id)
-        self.settle()
-        return len(ids)
+        names = [name for name in owner.devices if device in (None, name)]
+        for name in names:
+            consumer = owner.consumers.get(name)
+            if consumer is not None:
+                self._apply(s.SessionEnded(consumer.key))
+                consumer.key.close("ended")
+            self._apply(s.ForgetDevice(user, name))
+        return len(names)
 
     def mailboxes(self, who: Principal, user: str | None = None) -> list[MailboxInfo]:
+        """The mailboxes of a user, or of all ("*") for an administrator."""
         self._need_loaded()
         return [info for owner in self._users(who, user) for info in mailboxes_of(owner)]
 
     async def peek(
         self, who: Principal, user: str, limit: int, after_nid: int | None = None, device: str | None = None
-    ) -> list[Notified]:
+    ) -> list[OutgoingNotification]:
         """What waits for a user, oldest first; it stays there."""
         await self.when_loaded()
         authorise(who, "read", user=user)
-        boxes = [box for box in self._user(user).boxes.values() if device is None or box.device in ("", device)]
+        mailboxes = [one for one in self._user(user).mailboxes.values() if device is None or one.device in ("", device)]
         after = -1 if after_nid is None else after_nid
-        notes = [n for box in boxes for n in box.notes[box.head :] if n.state == WAITING and n.nid > after]
-        notes.sort(key=lambda note: note.nid)
-        return [self.dispatcher.notified(note, True) for note in notes[:limit]]
+        waiting = [
+            one
+            for mailbox in mailboxes
+            for one in mailbox.notifications[mailbox.head :]
+            if one.state == WAITING and one.nid > after
+        ]
+        waiting.sort(key=lambda one: one.nid)
+        return [self._runner.outgoing(one, True) for one in waiting[:limit]]
 
     async def purge(self, who: Principal, user: str, device: str | None = None) -> int:
         """Empty the mailboxes of a user, who is told; how many notifications are gone."""
         await self.when_loaded()
         authorise(who, "manage", user=user)
-        count = self.desk.purge(self._user(user), device)
-        self.settle()
-        await self.keeper.kept()
+        count = _one(self._apply(s.Purge(self._user(user).name, device)), s.Removed).count
+        await self.state_writer.flush()
         return count
 
     def _users(self, who: Principal, user: str | None) -> list[User]:
         if user is None:
             user = who.user
         authorise(who, "read", user=user)
+        users = self.broker.state.users
         if user == "*":
-            return list(self.desk.users.values())
-        return [self.desk.users[user]] if user in self.desk.users else []
+            return list(users.values())
+        return [users[user]] if user in users else []
 
     def _user(self, name: str) -> User:
-        found = self.desk.users.get(name)
+        found = self.broker.state.users.get(name)
         if found is None:
             raise Unknown(f"nothing is known of user {name[:80]!r}")
         return found
@@ -647,3 +713,29 @@ class Engine(EngineCore):
     def _need_loaded(self) -> None:
         if not self.loaded:
             raise Busy("subscriptions and mailboxes are still being loaded; try again in a moment")
+
+
+def _one(effects: Sequence[Effect], kind: type[T]) -> T:
+    """The answer among the effects of a stimulus."""
+    return next(effect for effect in effects if isinstance(effect, kind))
+
+
+def _broker_settings(config: Config) -> BrokerSettings:
+    age = config.mailbox.age_seconds
+    return BrokerSettings(
+        bounds=Bounds(config.mailbox.length, config.mailbox.bytes, timedelta(seconds=age) if age else None),
+        per_device=config.mailbox.per_device,
+        devices_per_user=config.sessions.devices_per_user,
+        grace=timedelta(seconds=config.subscriptions.grace_seconds),
+        subscriptions_per_user=config.subscriptions.per_user,
+        subscriptions_in_all=config.subscriptions.in_all,
+    )
+
+
+def _log_settings(config: Config) -> LogSettings:
+    return LogSettings(
+        segment_rows=config.log.segment_rows,
+        segment_bytes=config.log.segment_bytes,
+        segment_age_seconds=config.log.segment_age_seconds,
+        limits=msgspec.structs.replace(LIMITS, event_bytes=min(config.limits.event_bytes, LIMITS.event_bytes)),
+    )

@@ -23,7 +23,7 @@ from recado.server.http.polls import Polls
 from recado.server.http.problems import TooManyError, UnauthenticatedError
 from recado.server.permissions import Busy, Denied, Principal
 from recado.server.records import prepare
-from recado.server.requests import Held
+from recado.server.requests import SubscriptionInfo
 from recado.server.tokens import Tokens
 from recado.server.webhooks.dead_letters import Letters
 from recado.server.webhooks.worker import Webhooks
@@ -32,7 +32,7 @@ from recado.store.log import Damage
 LETTERS = "dead-letters.sqlite"
 
 
-class Doors:
+class Gateway:
     """One of these for a service."""
 
     def __init__(self, engine: Engine, tokens: Tokens) -> None:
@@ -55,7 +55,7 @@ class Doors:
         a_minute = config.limits.failed_logins_per_minute
         return Rates(a_minute / 60, a_minute, time.monotonic)
 
-    async def subscribe(self, who: Principal, raw: bytes, device: str) -> Held:
+    async def subscribe(self, who: Principal, raw: bytes, device: str) -> SubscriptionInfo:
         """Subscribe by a record in JSON, whichever way it came; with a webhook its target is served from then on."""
         record, webhook = prepare(raw, private=self.config.webhooks.private)
         if webhook is not None and not self.config.webhooks.enabled:

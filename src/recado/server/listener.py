@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from recado.server.config import ConfigError, Http
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.app import App
 from recado.server.http.protocol import HEAD_BYTES, HttpConnection
 from recado.server.websocket import Connection
@@ -31,8 +31,8 @@ class ListenError(ConfigError):
 class Listener:
     """HTTP and WebSocket on one port."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._state = ServerState()
         self._sockets: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
@@ -41,19 +41,19 @@ class Listener:
 
     async def start(self, bound: socket.socket) -> None:
         """Serve on a socket that is bound."""
-        settings = self._doors.config.http
+        settings = self._gateway.config.http
         tls = tls_context(settings)
         config = uvicorn.Config(
-            App(self._doors), log_config=None, lifespan="off", ws="none", http="h11", server_header=False,
+            App(self._gateway), log_config=None, lifespan="off", ws="none", http="h11", server_header=False,
             proxy_headers=False, access_log=False, h11_max_incomplete_event_size=HEAD_BYTES, interface="asgi3",
         )  # fmt: skip
         config.load()
 
         def connection() -> HttpConnection:
-            return HttpConnection(config, self._state, self._doors, self._sockets)
+            return HttpConnection(config, self._state, self._gateway, self._sockets)
 
         loop = asyncio.get_running_loop()
-        patience: dict[str, Any] = {"ssl_handshake_timeout": self._doors.config.sessions.hello_seconds} if tls else {}
+        patience: dict[str, Any] = {"ssl_handshake_timeout": self._gateway.config.sessions.hello_seconds} if tls else {}
         self._server = await loop.create_server(connection, sock=bound, ssl=tls, backlog=_BACKLOG, **patience)
         self._tick()
         host, port = bound.getsockname()[:2]

@@ -1,4 +1,4 @@
-"""The matcher of a service: which subscriptions an event matches, by the numbers that the desk gave them.
+"""The matcher of a service: which subscriptions an event matches, by the numbers that the broker gave them.
 
 ``make_matcher`` is the one place that chooses it. ``recado.server.prefetch`` says when it gets the kernels of
 the index.
@@ -31,11 +31,11 @@ from recado.semantics.settings import SemanticSettings, read_settings
 from recado.server.config import Config, ConfigError
 from recado.store.log.segments import TRUSTED
 
-Apart = Callable[[Sequence[bytes]], Iterator[tuple[int, bytes] | None]]
+ReplayMatcher = Callable[[Sequence[bytes]], Iterator[tuple[int, bytes] | None]]
 """From texts of events to the numbers of those that match and what is sent of them; None is a step without result."""
 
 
-class Told(NamedTuple):
+class RenderedEvent(NamedTuple):
     """The text of an event, and why it matched; nothing if its owner does not ask for that."""
 
     event: bytes
@@ -43,7 +43,7 @@ class Told(NamedTuple):
 
 
 class Matcher(Protocol):
-    """Subscriptions come checked, as ``read_subscription`` leaves them; their ids are the desk's serials."""
+    """Subscriptions come checked, as ``read_subscription`` leaves them; their ids are the broker's serials."""
 
     def __len__(self) -> int: ...
 
@@ -127,7 +127,7 @@ class Matcher(Protocol):
         """Use them."""
         ...
 
-    def apart(self, subscription: Subscription) -> Apart:
+    def replay_matcher(self, subscription: Subscription) -> ReplayMatcher:
         """What a subscription would be sent; in a thread, which need not be that of this matcher."""
         ...
 
@@ -136,11 +136,11 @@ class Matcher(Protocol):
         ...
 
     @property
-    def telling(self) -> bool:
+    def renders_events(self) -> bool:
         """Does any subscription want more than the event as it came?"""
         ...
 
-    def told(self, text: bytes, id: str) -> Told:
+    def render(self, text: bytes, id: str) -> RenderedEvent:
         """The event as a subscription wants it."""
         ...
 
@@ -411,20 +411,20 @@ class ServiceMatcher(SemanticMatcher):
     # -- what is sent --------------------------------------------------------------------------------------------------
 
     @property
-    def telling(self) -> bool:
+    def renders_events(self) -> bool:
         return self.renaming or self.explaining
 
-    def told(self, text: bytes, id: str) -> Told:
+    def render(self, text: bytes, id: str) -> RenderedEvent:
         """The event with the names of a subscription, and why it matched, if it wants that."""
         renames, explains = self.renames(id), self.explains(id)
         if not renames and not explains:
-            return Told(text)
+            return RenderedEvent(text)
         event = read_event(text, limits=TRUSTED)
         alignment = self.alignment(event, id)
         sent = write_flat(rename_event(event, alignment)) if renames else text
-        return Told(sent, msgspec.json.encode(alignment) if explains else b"")
+        return RenderedEvent(sent, msgspec.json.encode(alignment) if explains else b"")
 
-    def apart(self, subscription: Subscription) -> Apart:
+    def replay_matcher(self, subscription: Subscription) -> ReplayMatcher:
         """What a subscription would be sent of events, by the same knowledge, whatever else is subscribed to."""
         alone = SemanticMatcher(self.semantics, self.default, plain=not self.is_compiled)
         alone.add(self._understood(subscription), checked=True)

@@ -43,7 +43,7 @@ class _Job:
         self.steps, self.done, self.size = steps, done, size
 
 
-class Ahead:
+class SimilarityPrefetcher:
     """All methods are called on the thread of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, share: float, user_bytes: int, all_bytes: int) -> None:

@@ -14,7 +14,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Executor
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from recado.errors import RecadoError
 from recado.model.filter import Filter
@@ -23,9 +22,6 @@ from recado.server.permissions import Principal, authorise
 from recado.server.requests import read_filter
 from recado.store.log import Damage, LogReader
 from recado.store.log.settings import OnDamage
-
-if TYPE_CHECKING:
-    from recado.server.engine import EngineCore
 
 ROWS = 512
 STRETCH = 10_000
@@ -40,7 +36,7 @@ Sieve = Callable[[Rows], Awaitable[Rows]]
 """Leaves those that match, as their owner is sent them."""
 
 
-async def replayed(
+async def replay(
     reader: LogReader,
     threads: Executor,
     understood: Callable[[Principal, Subscription], Awaitable[Sieve | None]],
@@ -96,18 +92,3 @@ def _where(subscription: Subscription, *, by_meaning: bool) -> Filter | None:
     if not by_meaning:
         return subscription.whole_filter()
     return type_filter(subscription.type) if subscription.type else None
-
-
-async def sieve_of(engine: EngineCore, who: Principal, subscription: Subscription) -> Sieve | None:
-    """How a subscription by meaning is replayed; None if its names mean themselves."""
-    if subscription.semantic is None and not engine.config.semantics.always:
-        return None
-    await engine.when_loaded()
-    await engine.ahead.run(who.user, engine.matcher.checking(subscription))
-    apart = engine.matcher.apart(subscription)
-
-    async def sieve(rows: Rows) -> Rows:
-        found = await engine.ahead.run(who.user, apart([text for _, text in rows]))
-        return [(rows[one[0]][0], one[1]) for one in found if one is not None]
-
-    return sieve

@@ -1,4 +1,4 @@
-"""A request to subscribe, read and checked: what the owner sent becomes what the desk and the matcher need.
+"""A request to subscribe, read and checked: what the owner sent becomes what the broker and the matcher need.
 
 The record is that of ``recado.filters.records`` with ``ttl`` (seconds, instead of ``expires_at``), ``scope`` (``all``
 or ``this device``) and ``webhook`` more, and with ``id`` optional: the service then chooses one. A lifetime beyond the
@@ -7,7 +7,6 @@ configured maximum is shortened to it. A subscription with a webhook is for the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
@@ -16,9 +15,9 @@ from uuid import uuid4
 import msgspec
 
 from recado.broker.constraints import Constraints, read_constraints
-from recado.broker.state import Device, Standing, User
+from recado.broker.persistence import read_record
+from recado.broker.state import WAITING, Device, SubscriptionState, User
 from recado.errors import SubscriptionError
-from recado.filters.records import KnownFilters, read_subscription
 from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
@@ -32,7 +31,7 @@ from recado.server.permissions import WEBHOOK_DEVICES
 ALL, THIS_DEVICE = "all", "this device"
 
 
-class Held(msgspec.Struct, frozen=True):
+class SubscriptionInfo(msgspec.Struct, frozen=True):
     """A subscription; ``record`` is what its owner sent, without ``id``, ``ttl`` and ``expires_at``.
 
     ``unmatched`` counts the events that were not matched with it since the service started (its owner's budget).
@@ -65,20 +64,21 @@ class Held(msgspec.Struct, frozen=True):
         return shown
 
 
-def held(standing: Standing) -> Held:
-    return Held(
-        id=standing.id,
-        user=standing.user.name,
-        ordinal=standing.ordinal,
-        record=dict(standing.record),
-        expires_at=standing.expires_at,
-        scope=THIS_DEVICE if standing.scope else ALL,
-        device=standing.scope or standing.device,
-        since=standing.since,
-        active=standing.active,
-        last_notified=standing.last_notified,
-        notified=standing.notified,
-        unmatched=standing.unmatched,
+def describe(subscription: SubscriptionState) -> SubscriptionInfo:
+    """The subscription as it is now."""
+    return SubscriptionInfo(
+        id=subscription.id,
+        user=subscription.user.name,
+        ordinal=subscription.ordinal,
+        record=dict(subscription.record),
+        expires_at=subscription.expires_at,
+        scope=THIS_DEVICE if subscription.scope else ALL,
+        device=subscription.scope or subscription.device,
+        since=subscription.since,
+        active=subscription.active,
+        last_notified=subscription.last_notified,
+        notified=subscription.notified,
+        unmatched=subscription.unmatched,
     )
 
 
@@ -100,18 +100,18 @@ def sessions_of(user: User) -> list[SessionInfo]:
 
 
 def _session(user: User, device: Device) -> SessionInfo:
-    link = device.link
-    if link is None:
+    consumer = device.consumer
+    if consumer is None:
         return SessionInfo(user=user.name, device=device.id, connected=False, at=device.seen_at)
     return SessionInfo(
         user=user.name,
         device=device.id,
         connected=True,
-        at=link.since,
-        kind=link.key.kind,
-        address=link.key.address,
-        window=link.window,
-        unacknowledged=len(link.flying),
+        at=consumer.since,
+        kind=consumer.key.kind,
+        address=consumer.key.address,
+        window=consumer.window,
+        unacknowledged=len(consumer.in_flight),
     )
 
 
@@ -131,14 +131,14 @@ class MailboxInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 def mailboxes_of(user: User) -> list[MailboxInfo]:
     shown = []
-    for box in user.boxes.values():
-        waiting = next((note for note in box.notes[box.head :] if note.state == 0), None)
+    for mailbox in user.mailboxes.values():
+        waiting = next((one for one in mailbox.notifications[mailbox.head :] if one.state == WAITING), None)
         shown.append(
             MailboxInfo(
                 user=user.name,
-                device=box.device,
-                length=box.length,
-                bytes=box.bytes,
+                device=mailbox.device,
+                length=mailbox.length,
+                bytes=mailbox.bytes,
                 oldest=None if waiting is None else waiting.at,
                 delivered=user.delivered,
                 delivered_late=user.delivered_late,
@@ -149,13 +149,13 @@ def mailboxes_of(user: User) -> list[MailboxInfo]:
     return shown
 
 
-# --- A request to subscribe, read and checked: what the owner sent becomes what the desk and the matcher need --------
+# --- Requests to subscribe --------------------------------------------------------------------------------------------
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _NOT_KEPT = ("id", "ttl", "expires_at", "scope")
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SubscribeRequest(msgspec.Struct, frozen=True):
     """``scope`` is the device that it is for, or empty."""
 
     subscription: Subscription
@@ -166,7 +166,7 @@ class Wanted(msgspec.Struct, frozen=True):
     record: dict[str, Any]
 
 
-def read_wanted(raw: bytes, device: str, now: datetime, settings: Subscriptions) -> Wanted:
+def read_request(raw: bytes, device: str, now: datetime, settings: Subscriptions) -> SubscribeRequest:
     """The subscription that a request asks for; a SubscriptionError names what is wrong with it."""
     members = _members(raw)
     if "owner" in members:
@@ -182,13 +182,7 @@ def read_wanted(raw: bytes, device: str, now: datetime, settings: Subscriptions)
     if "webhook" in members:
         target = webhook_device(subscription.id)
     record = {name: value for name, value in members.items() if name not in _NOT_KEPT}
-    return Wanted(subscription, expires_at, device, target, constraints, record)
-
-
-def read_record(members: Mapping[str, Any], known: KnownFilters | None = None) -> Subscription:
-    """The subscription in a record, without the members that only the service knows."""
-    plain = {name: value for name, value in members.items() if name not in ("ttl", "scope", "webhook")}
-    return read_subscription(msgspec.json.encode(plain), known=known)
+    return SubscribeRequest(subscription, expires_at, device, target, constraints, record)
 
 
 def read_filter(raw: bytes) -> Subscription:
@@ -196,9 +190,9 @@ def read_filter(raw: bytes) -> Subscription:
     return read_record({"id": "replay", **_members(raw)})
 
 
-def webhook_device(id: str) -> str:
+def webhook_device(sub_id: str) -> str:
     """The device that stands for the webhook of a subscription."""
-    return f"{WEBHOOK_DEVICES}{blake2b(id.encode(), digest_size=8).hexdigest()}"
+    return f"{WEBHOOK_DEVICES}{blake2b(sub_id.encode(), digest_size=8).hexdigest()}"
 
 
 def expiry(expires_at: datetime | None, ttl: Any, now: datetime, settings: Subscriptions) -> datetime:

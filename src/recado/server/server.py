@@ -25,7 +25,7 @@ from recado.errors import RecadoError
 from recado.server.config import Config, ConfigError
 from recado.server.control import Control
 from recado.server.engine import Engine
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.identity import is_loopback
 from recado.server.listener import Listener, bind, tls_context
 from recado.server.logs import configure_logs
@@ -41,10 +41,10 @@ LOADING_OBJECTS = 100_000
 class Server:
     """Use ``start``."""
 
-    def __init__(self, doors: Doors, listener: Listener, reread: Callable[[], Config] | None) -> None:
-        self.doors, self.engine, self._listener = doors, doors.engine, listener
+    def __init__(self, gateway: Gateway, listener: Listener, reread: Callable[[], Config] | None) -> None:
+        self.gateway, self.engine, self._listener = gateway, gateway.engine, listener
         self._reread = reread
-        self._control = Control(doors, token_path(doors.config))
+        self._control = Control(gateway, token_path(gateway.config))
         self._sip: SipListener | None = None
         self._stop = asyncio.Event()
 
@@ -72,8 +72,8 @@ class Server:
             raise
         server = None
         try:
-            doors = Doors(engine, tokens)
-            server = cls(doors, Listener(doors), reread)
+            gateway = Gateway(engine, tokens)
+            server = cls(gateway, Listener(gateway), reread)
             await server._begin(bound)
             where = {"sip": server.sip_address} if server.sip_address else {}
             _log.info("the service listens", extra={"url": server.url, "data": config.data, **where})
@@ -86,10 +86,10 @@ class Server:
 
     async def _begin(self, bound: socket.socket) -> None:
         await self._control.start()
-        self.doors.webhooks.start()
+        self.gateway.webhooks.start()
         await self._listener.start(bound)
-        if self.doors.config.sip.registrar:
-            self._sip = await SipListener.open(self.doors)
+        if self.gateway.config.sip.registrar:
+            self._sip = await SipListener.open(self.gateway)
 
     async def run(self) -> None:
         """Serve until a signal ends it."""
@@ -124,7 +124,7 @@ class Server:
         """Tokens and the level of the log, anew; if that fails everything stays as it was."""
         try:
             config = None if self._reread is None else self._reread()
-            self.doors.tokens.reload()
+            self.gateway.tokens.reload()
         except RecadoError as error:
             _log.error(
                 "nothing was changed, because it could not be read again: %s", error
@@ -132,24 +132,24 @@ class Server:
             return
         if config is not None:
             configure_logs(config.logging)
-        self.doors.polls.recheck(self.doors.tokens)
+        self.gateway.polls.recheck(self.gateway.tokens)
         self._listener.recheck()
         if self._sip is not None:
             self._sip.recheck()
-        _log.info("tokens and log level were read again", extra={"tokens": len(self.doors.tokens)})
+        _log.info("tokens and log level were read again", extra={"tokens": len(self.gateway.tokens)})
 
     async def drain(self) -> None:
         """Stop accepting, finish, tell everybody."""
-        if self.doors.draining:
+        if self.gateway.draining:
             return
-        self.doors.draining = True
+        self.gateway.draining = True
         _log.info("the service drains")
         await self._control.close()
-        self.doors.polls.close()
+        self.gateway.polls.close()
         if self._sip is not None:
             await self._sip.drain(DRAIN_SECONDS)
         await self._listener.drain(DRAIN_SECONDS)
-        await self.doors.close()
+        await self.gateway.close()
 
 
 def open_tokens(config: Config) -> Tokens:

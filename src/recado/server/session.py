@@ -23,8 +23,8 @@ from recado.model.codec import read_event
 from recado.model.event import Event
 from recado.protocols.session import messages as m
 from recado.protocols.session.messages import Gap, SubCancelled
-from recado.server.consumer import REVOKED, Notified
-from recado.server.gateway import Doors
+from recado.server.consumer import REVOKED, OutgoingNotification
+from recado.server.gateway import Gateway
 from recado.server.http.problems import status_of, text_of
 from recado.server.permissions import Denied, Principal
 from recado.server.records import instant, shown
@@ -61,7 +61,7 @@ class Outgoing:
         frame_bytes: int = FRAME_BYTES,
     ) -> None:
         self._send, self._later, self._frame_bytes = send, later, frame_bytes
-        self._waiting: deque[bytes | Notified | Gap | SubCancelled] = deque()
+        self._waiting: deque[bytes | OutgoingNotification | Gap | SubCancelled] = deque()
         self._scheduled = self._paused = False
         self.answer_bytes = 0  # of what waits, notifications apart
         self.flushed: Callable[[], None] = lambda: None  # told when something was sent
@@ -78,7 +78,7 @@ class Outgoing:
         self.answer_bytes += len(message)
         self._schedule()
 
-    def put_notifications(self, notifications: Iterable[Notified]) -> None:
+    def put_notifications(self, notifications: Iterable[OutgoingNotification]) -> None:
         self._waiting.extend(notifications)
         self._schedule()
 
@@ -123,7 +123,7 @@ class Outgoing:
             message = self._waiting.popleft()
             if isinstance(message, bytes):
                 self.answer_bytes -= len(message)
-            elif isinstance(message, Notified):
+            elif isinstance(message, OutgoingNotification):
                 upto = message.nid
                 message = message.message()
             else:
@@ -148,11 +148,18 @@ class Session:
     kind = "websocket"
 
     def __init__(
-        self, doors: Doors, who: Principal, hello: m.Hello, *, address: str, out: Outgoing, end: Callable[[str], None]
+        self,
+        gateway: Gateway,
+        who: Principal,
+        hello: m.Hello,
+        *,
+        address: str,
+        out: Outgoing,
+        end: Callable[[str], None],
     ) -> None:
-        self._doors, self._engine, self.who = doors, doors.engine, who
+        self._gateway, self._engine, self.who = gateway, gateway.engine, who
         self.device, self.address = hello.device, address
-        most = doors.config.sessions.window
+        most = gateway.config.sessions.window
         self.window = max(1, min(hello.window or most, most))
         self._out, self._end = out, end
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -167,13 +174,13 @@ class Session:
         self.answered: Callable[[], None] = lambda: None  # told whenever less waits
 
     def begin(self, seen: int | None, log: str | None = None) -> None:
-        """Be the device's leg; WELCOME goes before what the engine sends at once."""
+        """Be the device's consumer; WELCOME goes before what the engine sends at once."""
         welcome = self._engine.attach(self.who, self.device, self, seen, log)
         self._out.put_first(_encode(welcome))
 
-    # -- the leg -------------------------------------------------------------------------------------------------------
+    # -- the consumer --------------------------------------------------------------------------------------------------
 
-    def push(self, notifications: Sequence[Notified]) -> None:
+    def push(self, notifications: Sequence[OutgoingNotification]) -> None:
         self._out.put_notifications(notifications)
 
     def notice(self, notices: Sequence[m.Gap | m.SubCancelled]) -> None:
@@ -187,9 +194,9 @@ class Session:
 
     def recheck(self) -> None:
         """The tokens were read again: the session goes on with the rights of now, or ends."""
-        who = self._doors.tokens.current(self.who)
+        who = self._gateway.tokens.current(self.who)
         if who is None:
-            self._doors.metrics.by["sessions_closed"][REVOKED] += 1
+            self._gateway.metrics.by["sessions_closed"][REVOKED] += 1
             self._end(REVOKED)
         else:
             self.who = who
@@ -219,17 +226,17 @@ class Session:
         match message:
             case m.Ack(upto, notices, nids, window):
                 if window is not None:
-                    self._engine.widen(self, max(1, min(window, m.WIDEST * self.window)))
+                    self._engine.resize(self, max(1, min(window, m.WIDEST * self.window)))
                 if upto is not None:
-                    self._engine.acked(self, upto)
+                    self._engine.acknowledge(self, upto)
                 if nids:
-                    self._engine.acked_apart(self, nids)
+                    self._engine.acknowledge_some(self, nids)
                 if notices:
-                    self._engine.noticed(self, notices)
+                    self._engine.confirm_notices(self, notices)
             case m.Ping(req):
                 self.say([m.Ok(req)])
             case m.Bye():
-                self._engine.ended(self)
+                self._engine.end(self)
                 self._end("bye")
             case m.Hello():
                 self._refuse(None, RecadoError("HELLO comes once, as the first message of a connection"))
@@ -268,10 +275,10 @@ class Session:
         self, message: m.Subscribe | m.Unsubscribe | m.Renew | m.QuerySubs | m.DiscardSubs
     ) -> m.FromService:
         engine, who = self._engine, self.who
-        self._doors.check_request(who)
+        self._gateway.check_request(who)
         match message:
             case m.Subscribe(req, sub):
-                held = await self._doors.subscribe(who, bytes(sub), self.device)
+                held = await self._gateway.subscribe(who, bytes(sub), self.device)
                 return m.Subscribed(req, held.id, held.expires_text)
             case m.Renew(req, sub_id, expires_at, ttl):
                 held = await engine.renew(who, sub_id, instant(expires_at, "expires_at"), ttl)
@@ -325,10 +332,10 @@ class Session:
         for publication in publications:
             raw = bytes(publication.event)
             try:
-                self._doors.check_publish(self.who, 1)
+                self._gateway.check_publish(self.who, 1)
                 self._published += 1
                 default = f"{self._prefix}-{self._published}"  # a random id for each would cost more than all the rest
-                events.append(read_event(raw, default_id=default, limits=self._doors.limits))
+                events.append(read_event(raw, default_id=default, limits=self._gateway.limits))
             except RecadoError as error:
                 self._refuse(publication.req, error)
             else:
@@ -369,11 +376,11 @@ class Session:
         task.add_done_callback(self._replays.pop)
 
     async def _replay(self, message: m.Replay) -> m.FromService:
-        self._doors.check_request(self.who)
+        self._gateway.check_request(self.who)
         since = instant(message.since, "since")
         damage: dict[str, None] = {}
         wanted = {"position": message.position, "limit": message.limit}
-        replay = self._doors.replay(self.who, bytes(message.sub), since=since, damage=damage, **wanted)
+        replay = self._gateway.replay(self.who, bytes(message.sub), since=since, damage=damage, **wanted)
         async with aclosing(replay) as found:
             async for position, event in found:
                 self._out.put(
@@ -384,7 +391,7 @@ class Session:
 
     async def _room_for_answers(self) -> None:
         """Whoever has much to say waits until the other side has taken what was said."""
-        while self._out.answer_bytes > self._doors.config.limits.outgoing_bytes // 2 and not self._abandoned:
+        while self._out.answer_bytes > self._gateway.config.limits.outgoing_bytes // 2 and not self._abandoned:
             if self._room is None or self._room.done():
                 self._room = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._room)

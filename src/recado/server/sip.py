@@ -30,7 +30,7 @@ from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
 from recado.server.address_policy import may_send
 from recado.server.config import Config, ConfigError
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.identity import is_loopback
 from recado.server.http.problems import TooManyError
 from recado.server.listener import ListenError
@@ -113,8 +113,8 @@ REGISTER_SECONDS = 3.0
 class SipListener:
     """Use ``open``."""
 
-    def __init__(self, doors: Doors, authentication: SipAuthentication) -> None:
-        self._doors, self._sip, self._authentication = doors, doors.config.sip, authentication
+    def __init__(self, gateway: Gateway, authentication: SipAuthentication) -> None:
+        self._gateway, self._sip, self._authentication = gateway, gateway.config.sip, authentication
         self._held = AsyncExitStack()
         self._consumers: dict[str, SipConsumer] = {}
         self._registered, self._unregistered, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -123,13 +123,13 @@ class SipListener:
         self.address = ""
 
     @classmethod
-    async def open(cls, doors: Doors) -> SipListener:
-        listener = cls(doors, SipAuthentication(doors.config, doors.tokens, doors.identity.failed))
+    async def open(cls, gateway: Gateway) -> SipListener:
+        listener = cls(gateway, SipAuthentication(gateway.config, gateway.tokens, gateway.identity.failed))
         try:
             await listener._open()
         except OSError as error:
             await listener._held.aclose()
-            sip = doors.config.sip
+            sip = gateway.config.sip
             raise ListenError(f"SIP cannot listen at {sip.host}:{sip.port}: {error.strerror or error}") from None
         except BaseException:
             await listener._held.aclose()
@@ -180,7 +180,7 @@ class SipListener:
             credentials=self._authentication.own,
             register_expires=sip.register_expires,
             timers=LAB if sip.profile == "lab" else SipTimers(t1=sip.t1),
-            limits=SipLimits(calls=self._doors.config.sessions.connections),
+            limits=SipLimits(calls=self._gateway.config.sessions.connections),
         )
 
     # -- what SIP tells ------------------------------------------------------------------------------------------------
@@ -209,14 +209,14 @@ class SipListener:
             who, device = self._admit(event)
         except RecadoError as error:
             _log.info("a caller was refused", extra={"user": event.user, "reason": str(error)})
-            self._doors.metrics.by["connections_refused"]["sip"] += 1
+            self._gateway.metrics.by["connections_refused"]["sip"] += 1
             self._endpoint.ask(events.Reject(event.call, _status(error)))
             return
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
-        consumer = SipConsumer(self._doors, who, device, partial(self._hang_up, event.call))
+        consumer = SipConsumer(self._gateway, who, device, partial(self._hang_up, event.call))
         consumer.connect(self._rudp, media, ours, media.connection)
-        self._doors.connections += 1
+        self._gateway.connections += 1
         self._consumers[event.call] = consumer
         host, port = self._rudp.address
         answer = Media(host=host, port=port, connection=ours, device=DEVICE)
@@ -224,15 +224,15 @@ class SipListener:
 
     def _admit(self, event: events.Incoming) -> tuple[Principal, str]:
         """Who comes in, from which device; the last thing that is checked is how many there are."""
-        doors = self._doors
+        gateway = self._gateway
         who = self._authentication.principal(event)
         device = check_device(event.device or "")
         self._check_media(event.remote.media)
-        doors.check_open()
-        most = doors.config.sessions.connections
-        if doors.connections >= most:
+        gateway.check_open()
+        most = gateway.config.sessions.connections
+        if gateway.connections >= most:
             raise Busy(f"there are {most:,} connections, which is the limit")
-        doors.enter(who)
+        gateway.enter(who)
         return who, device
 
     def _check_media(self, media: Media) -> None:
@@ -267,8 +267,8 @@ class SipListener:
         if consumer is None:
             return
         consumer.over()
-        self._doors.connections -= 1
-        self._doors.leave(consumer.who)
+        self._gateway.connections -= 1
+        self._gateway.leave(consumer.who)
         if not self._consumers:
             self._empty.set()
 

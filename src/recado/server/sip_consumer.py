@@ -25,7 +25,7 @@ from recado.protocols.rudp import Unreachable
 from recado.protocols.rudp.packet import show
 from recado.protocols.session import messages as m
 from recado.protocols.sip.sdp import Media
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.problems import status_of, text_of
 from recado.server.permissions import Principal
 from recado.server.session import Batch, Outgoing, Session
@@ -43,10 +43,10 @@ _encode = msgspec.json.Encoder().encode
 class SipConsumer(Session):
     kind = "rudp"
 
-    def __init__(self, doors: Doors, who: Principal, device: str, hang_up: Callable[[], None]) -> None:
+    def __init__(self, gateway: Gateway, who: Principal, device: str, hang_up: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         out = Outgoing(self._post, self._loop.call_soon, FRAME_BYTES)
-        super().__init__(doors, who, m.Hello(device), address="", out=out, end=self.finish)
+        super().__init__(gateway, who, m.Hello(device), address="", out=out, end=self.finish)
         out.flushed, self.answered = self.sent, self._read
         out.pause()
         self._hang_up = hang_up
@@ -83,7 +83,7 @@ class SipConsumer(Session):
         """There is no session any more."""
         self.closed = True
         self._cancel_timer()
-        self._engine.ended(self)
+        self._engine.end(self)
         self.abandon()
         self.link.close()
 
@@ -121,8 +121,8 @@ class SipConsumer(Session):
         self.attached = False
         self._out.pause()
         self._out.drop(answers=True)
-        self._engine.lost(self, str(error))
-        self._arm(self._doors.config.sessions.leg_ttl_seconds)
+        self._engine.lose(self, str(error))
+        self._arm(self._gateway.config.sessions.leg_ttl_seconds)
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
@@ -136,8 +136,8 @@ class SipConsumer(Session):
         except Unreachable:
             return  # what it was waits in the mailbox, or is asked for again
         self._unacked_bytes += size
-        self._doors.metrics.frames_out += 1
-        self._doors.metrics.bytes_out += size
+        self._gateway.metrics.frames_out += 1
+        self._gateway.metrics.bytes_out += size
         if self._full:
             self._out.pause()
 
@@ -150,29 +150,29 @@ class SipConsumer(Session):
         if error is not None:
             return
         if frame.upto and not self._confirms:
-            self._engine.acked(self, frame.upto)
+            self._engine.acknowledge(self, frame.upto)
         if frame.notices and not self._confirms:
-            self._engine.noticed(self, frame.notices)
+            self._engine.confirm_notices(self, frame.notices)
         if not self._full and not self.link.failed:
             self._out.resume()
 
     # -- in ------------------------------------------------------------------------------------------------------------
 
     def _receive_frame(self, message: bytes) -> None:
-        self._doors.metrics.frames_in += 1
-        self._doors.metrics.bytes_in += len(message)
+        self._gateway.metrics.frames_in += 1
+        self._gateway.metrics.bytes_in += len(message)
         if self.closed:
             return
         if self.link.failed:
             self._receive_from_lost()
         self._unread.append(message)
         self._unread_bytes += len(message)
-        if self._unread_bytes > self._doors.config.limits.outgoing_bytes:
+        if self._unread_bytes > self._gateway.config.limits.outgoing_bytes:
             self.finish("more was sent than could be answered; wait for answers")
         self._read()
 
     def _receive_from_lost(self) -> None:
-        if self._doors.config.sessions.resume_on_data:
+        if self._gateway.config.sessions.resume_on_data:
             self._move(self.link.remote_address)
         else:
             self._arm(UPDATE_SECONDS)
@@ -194,7 +194,7 @@ class SipConsumer(Session):
         if self.closed:
             return
         self.closed = True
-        self._engine.lost(self, reason)
+        self._engine.lose(self, reason)
         self.abandon()
         self._out.drop()
         if self.link.failed or self.link.closed or not self._there:

@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 from recado.errors import RecadoError
 from recado.protocols.session import messages as m
 from recado.server.consumer import REVOKED
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.close import linger
 from recado.server.http.identity import Caller
 from recado.server.http.problems import UnauthenticatedError, status_of, text_of
@@ -51,10 +51,10 @@ _quiet.setLevel(logging.WARNING)  # at DEBUG the library logs whole frames, and 
 class Wire(asyncio.Protocol):
     """One WebSocket; ``out`` takes what is to be sent. Whoever lets it pile up is ``too_slow``."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._loop = asyncio.get_running_loop()
-        self._ws = ServerProtocol(max_size=doors.config.limits.first_bytes, logger=_quiet)
+        self._ws = ServerProtocol(max_size=gateway.config.limits.first_bytes, logger=_quiet)
         self._out = Outgoing(self._send, self._loop.call_soon)
         self._parts = bytearray()  # of a message in several frames
         self._ended = False  # our side of the connection
@@ -79,14 +79,14 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._doors.connections += 1
+        self._gateway.connections += 1
         peer = transport.get_extra_info("peername") or ("", 0)
         self._address = f"{peer[0]}:{peer[1]}"
         self._peer = str(peer[0])
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finish("connection lost" if exc is None else f"connection lost: {type(exc).__name__}")
-        self._doors.connections -= 1
+        self._gateway.connections -= 1
         self._disarm()
 
     def data_received(self, data: bytes) -> None:
@@ -117,13 +117,13 @@ class Wire(asyncio.Protocol):
         self._write_protocol()
         if self._ended:
             self._finish("no WebSocket any more")
-        elif self._transport.get_write_buffer_size() > self._doors.config.limits.outgoing_bytes:
+        elif self._transport.get_write_buffer_size() > self._gateway.config.limits.outgoing_bytes:
             self._too_slow()  # pings are answered, but who takes no answers is asked no more
 
     def _frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            self._doors.metrics.frames_in += 1
-            self._doors.metrics.bytes_in += len(frame.data)
+            self._gateway.metrics.frames_in += 1
+            self._gateway.metrics.bytes_in += len(frame.data)
             if frame.fin and not self._parts:
                 self._message(frame.data)
                 return
@@ -141,8 +141,8 @@ class Wire(asyncio.Protocol):
             return
         payload = batch.payload
         self._ws.send_text(payload)
-        self._doors.metrics.frames_out += 1
-        self._doors.metrics.bytes_out += len(payload)
+        self._gateway.metrics.frames_out += 1
+        self._gateway.metrics.bytes_out += len(payload)
         self._write_protocol()
 
     def _write_protocol(self) -> None:
@@ -173,7 +173,7 @@ class Wire(asyncio.Protocol):
         self._pinged = True
         self._ws.send_ping(b"")
         self._write_protocol()
-        self._arm(self._doors.config.sessions.ping_seconds, self._keep_alive)
+        self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -224,8 +224,8 @@ _CODES = {
 class Connection(Wire):
     """A WebSocket on ``/v1/session``."""
 
-    def __init__(self, doors: Doors, live: dict[Connection, None]) -> None:
-        super().__init__(doors)
+    def __init__(self, gateway: Gateway, live: dict[Connection, None]) -> None:
+        super().__init__(gateway)
         self._live = live
         self._caller = Caller("", {})
         self._who: Principal | None = None
@@ -235,7 +235,7 @@ class Connection(Wire):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._live[self] = None
-        self._arm(self._doors.config.sessions.hello_seconds, self._no_hello)
+        self._arm(self._gateway.config.sessions.hello_seconds, self._no_hello)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -254,17 +254,17 @@ class Connection(Wire):
         response = self._ws.accept(request)
         if response.status_code == 101:
             try:
-                self._doors.check_open()
+                self._gateway.check_open()
                 self._check_known()
             except RecadoError as error:
                 response = self._ws.reject(status_of(error), text_of(error) + "\n")
-                self._doors.metrics.by["connections_refused"]["handshake"] += 1
+                self._gateway.metrics.by["connections_refused"]["handshake"] += 1
         self._ws.send_response(response)
 
     def _check_known(self) -> None:
         """If the handshake says who it is, that must be right; else HELLO has to say it."""
         try:
-            self._doors.identity.principal(self._caller)
+            self._gateway.identity.principal(self._caller)
         except UnauthenticatedError:
             if "authorization" in self._caller.headers:
                 raise
@@ -285,7 +285,7 @@ class Connection(Wire):
         """A frame that is none: before HELLO that is the end, after it an answer without a request."""
         self._out.put([_encode(m.Error(None, status_of(error), text_of(error)))])
         if self._session is None:
-            self._doors.metrics.by["connections_refused"]["hello"] += 1
+            self._gateway.metrics.by["connections_refused"]["hello"] += 1
             self.end("refused", 1008)
 
     def _hello(self, messages: list[m.FromAgent]) -> list[m.FromAgent]:
@@ -293,18 +293,18 @@ class Connection(Wire):
         if not messages or not isinstance(messages[0], m.Hello):
             raise m.MessageError('the first message must be HELLO, such as {"type": "HELLO", "device": "laptop"}')
         hello = messages[0]
-        identity = self._doors.identity
+        identity = self._gateway.identity
         who = identity.principal(self._caller) if hello.token is None else identity.by_token(hello.token, self._peer)
-        self._doors.check_open()
-        self._doors.enter(who)
+        self._gateway.check_open()
+        self._gateway.enter(who)
         self._who = who
-        session = Session(self._doors, who, hello, address=self._address, out=self._out, end=self.end)
+        session = Session(self._gateway, who, hello, address=self._address, out=self._out, end=self.end)
         session.begin(hello.seen, hello.log)
         session.answered = self._pace
         self._out.flushed = session.sent
         self._session = session
-        self._ws.max_message_size = self._doors.config.limits.frame_bytes
-        self._arm(self._doors.config.sessions.ping_seconds, self._keep_alive)
+        self._ws.max_message_size = self._gateway.config.limits.frame_bytes
+        self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
         return messages[1:]
 
     # -- pace ----------------------------------------------------------------------------------------------------------
@@ -314,10 +314,10 @@ class Connection(Wire):
         session = self._session
         if session is None or self._closed:
             return
-        if self._out.answer_bytes > self._doors.config.limits.outgoing_bytes:
+        if self._out.answer_bytes > self._gateway.config.limits.outgoing_bytes:
             self._too_slow()
         elif self._draining and not session.publishing:
-            self._doors.metrics.by["sessions_closed"]["draining"] += 1
+            self._gateway.metrics.by["sessions_closed"]["draining"] += 1
             self.end("draining")
         elif session.busy != self._reading_paused:
             self._reading_paused = session.busy
@@ -346,12 +346,12 @@ class Connection(Wire):
         self._transport.abort()
 
     def _no_hello(self) -> None:
-        self._doors.metrics.by["connections_refused"]["silent"] += 1
+        self._gateway.metrics.by["connections_refused"]["silent"] += 1
         self._out.put([_encode(m.Closing("no HELLO came in time"))])
         self.end("no HELLO came in time", 1008)
 
     def _too_slow(self) -> None:
-        self._doors.metrics.slow_consumers += 1
+        self._gateway.metrics.slow_consumers += 1
         _log.warning(
             "a consumer was too slow", extra={"user": self._who.user if self._who else "", "address": self._address}
         )
@@ -370,7 +370,7 @@ class Connection(Wire):
 
     def _given_back(self, reason: str) -> None:
         if self._session is not None:
-            self._doors.engine.lost(self._session, reason)
+            self._gateway.engine.lose(self._session, reason)
             self._session.abandon()
         if self._who is not None:
-            self._doors.leave(self._who)
+            self._gateway.leave(self._who)

@@ -3,13 +3,10 @@
 import msgspec
 import pytest
 
-from benchmarks.service.absence import away
 from benchmarks.service.brokers import RECADO, SETTINGS, broker, missing
-from benchmarks.service.filtering import filtered
 from benchmarks.service.handover import handover
-from benchmarks.service.load import publishing
-from benchmarks.service.plan import quick_plan
-from benchmarks.service.restart import restart
+from benchmarks.service.loads import away, filtered, publishing, restart
+from benchmarks.service.workload import quick_plan
 
 PLAN = msgspec.structs.replace(
     quick_plan(), publish_seconds=0.3, connections=10, interests=500, filtered_seconds=0.3, moves=3, move_seconds=0.05
@@ -46,6 +43,5 @@ def test_hand_over(running):
 @pytest.mark.parametrize("stored", [200, 100_000])
 def test_restart(tmp_path, stored):
     again = restart(tmp_path, stored)
-    print(again)
     assert again.lost == 0
     assert 0 < again.accepting_seconds <= again.delivering_seconds

@@ -5,12 +5,9 @@ import socket
 
 import pytest
 
-from benchmarks.service.absence import Arrivals
 from benchmarks.service.brokers import SETTINGS, BrokerError, Setting, broker, missing
-from benchmarks.service.filtering import Tally
 from benchmarks.service.handover import Gaps
-from benchmarks.service.load import percentiles, publish_many
-from benchmarks.service.sockets import bytes_received
+from benchmarks.service.loads import Arrivals, Tally, bytes_received, publish_many
 from benchmarks.service.workload import (
     CLASSES,
     EVENT_BYTES,
@@ -23,6 +20,7 @@ from benchmarks.service.workload import (
     number_of,
     read,
 )
+from benchmarks.timing import percentiles
 from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.codec import read_event
@@ -105,7 +103,7 @@ def test_a_tally_knows_when_nothing_comes_any_more(monkeypatch):
         tally.published = 2
         tally.heard(1)
         assert (tally.outstanding, tally.quiet) == (1, False)
-        monkeypatch.setattr("benchmarks.service.filtering.QUIET_SECONDS", 0.0)
+        monkeypatch.setattr("benchmarks.service.loads.QUIET_SECONDS", 0.0)
         await tally.all_there()
         assert tally.quiet
         tally.heard(2)

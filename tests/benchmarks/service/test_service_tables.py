@@ -1,18 +1,13 @@
 """Targets, tables, the page and the command of the benchmark of the service."""
 
-import json
-
 import pytest
 
-from benchmarks.cli import main
-from benchmarks.records import Machine, Target
-from benchmarks.service import run
+from benchmarks import harness, service
+from benchmarks.harness import Machine, Target, judge, make_tables, markdown
+from benchmarks.service import SUBJECT
 from benchmarks.service.brokers import SETTINGS
-from benchmarks.service.plan import PARTS, full_plan, quick_plan
-from benchmarks.service.records import Away, Disk, Filtered, Handover, Publishing, Restart
-from benchmarks.service.run import run_plan
-from benchmarks.service.tables import markdown, tables
-from benchmarks.service.targets import targets
+from benchmarks.service.report import Away, Disk, Filtered, Handover, Publishing, Restart
+from benchmarks.service.workload import PARTS, full_plan, quick_plan
 
 RECORDS = [
     Machine("A processor", 2, 8.0, "Linux x86_64", "3.11.2", {"nats-server": "2.10"}),
@@ -31,10 +26,10 @@ RECORDS = [
 
 
 def test_targets_say_what_is_met():
-    found = {target.name: (target.measured, target.met) for target in targets(RECORDS)}
+    found = {target.name: (target.measured, target.met) for target in judge(SUBJECT, RECORDS)}
     assert found == {
         "durable acknowledgements/s, 16 publishers": ("12,000", True),
-        "p99 of their latency, 16 publishers": ("15.0 ms", True),
+        "p99 of their latency, 16 publishers": ("15 ms", True),
         "useful notifications/s against nats, default": ("4.00 x", True),
         "filtered delivery: lost": ("0", True),
         "5,000 while away: lost": ("0", True),
@@ -46,7 +41,7 @@ def test_targets_say_what_is_met():
 
 
 def test_targets_without_figures_are_not_measured():
-    assert [target.met for target in targets(RECORDS[:2])] == [None, None, None]
+    assert [target.met for target in judge(SUBJECT, RECORDS[:2])] == [None, None, None]
 
 
 def test_targets_that_are_missed():
@@ -56,11 +51,11 @@ def test_targets_that_are_missed():
         RECORDS[6],
         Handover("WebSocket", 50, 1_000, 12_000, 11_999, 0, 0, 20.0, 900.0, 3000.0),
     ]
-    assert not any(target.met for target in targets(slow))
+    assert not any(target.met for target in judge(SUBJECT, slow))
 
 
 def test_tables_have_ratios_and_notes():
-    publishing, filtered, away, handover, restart = tables(RECORDS)
+    publishing, filtered, away, handover, restart = make_tables(SUBJECT, RECORDS)
     assert publishing.rows[1] == ("nats", "sync always", "16", "8", "6,000", "9", "19", "2.00")
     assert publishing.rows[2][4] == "not installed"
     assert filtered.rows[1][2:] == ("4,999", "500", "10", "150", "3,001", "4.00")
@@ -68,14 +63,14 @@ def test_tables_have_ratios_and_notes():
     assert away.rows[1][4] == "4,000"
     assert handover.rows[1][3] == "failed: it did not start"
     assert restart.rows == [("10,000", "10,000", "1.90", "2.40", "0")]
-    for grid in tables(RECORDS):
+    for grid in make_tables(SUBJECT, RECORDS):
         assert {len(row) for row in grid.rows} == {len(grid.heads)}
 
 
 def test_the_page():
-    page = markdown([*RECORDS, Target("t", "1", "2", True)], "python -m benchmarks service")
+    page = markdown(SUBJECT, [*RECORDS, Target("t", "1", "2", True)], "python -m benchmarks run service")
     assert page.startswith(
-        "# The service, measured\n\n```\npython -m benchmarks service\n```\n\nA processor, 2 cores, 8 GB"
+        "# The service, measured\n\n```\npython -m benchmarks run service\n```\n\nA processor, 2 cores, 8 GB"
     )
     assert "fsync takes 1.00 ms here" in page
     assert "| mosquitto | default | 5,000 | 5,000 | 4,000 |" in page
@@ -84,37 +79,33 @@ def test_the_page():
 def test_plans():
     assert full_plan().moves == 1_000
     assert full_plan().away == (5_000, 100_000)
-    assert quick_plan(("away",)).parts == ("away",)
-    assert quick_plan().parts == PARTS
+    assert {case.part for case in SUBJECT.select(True, ("away",))} == {"", "away"}
+    assert {case.part for case in SUBJECT.select(True)} == {"", *PARTS}
+    assert quick_plan().away == (5_000,)
 
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
-    monkeypatch.setattr(run, "missing", lambda setting: f"not installed: {setting.system}")
-    monkeypatch.setattr(run, "restart", lambda folder, stored: Restart(stored, stored, note="not installed: recado"))
+    monkeypatch.setattr(service, "missing", lambda setting: f"not installed: {setting.system}")
+    monkeypatch.setattr(
+        service, "restart", lambda folder, stored: Restart(stored, stored, note="not installed: recado")
+    )
 
 
 def test_a_run_goes_on_without_brokers(nothing_installed):
     said = []
-    records = list(run_plan(quick_plan(), said.append))
+    records = list(harness.run(SUBJECT, SUBJECT.select(True), said.append))
     assert [type(record) for record in records[:2]] == [Machine, Disk]
     rows = [record for record in records[2:] if not isinstance(record, Target)]
-    assert len(rows) == len(said) >= 4 * len(SETTINGS)
+    assert len(rows) + 1 == len(said) >= 4 * len(SETTINGS)
     assert all(record.note.startswith("not installed: ") for record in rows)
     assert {target.met for target in records if isinstance(target, Target)} == {None}
 
 
 def test_a_row_that_fails_says_so(monkeypatch):
-    monkeypatch.setattr(run, "missing", lambda setting: "")
+    monkeypatch.setattr(service, "missing", lambda setting: "")
     monkeypatch.setattr("benchmarks.service.brokers._program", lambda system: "/bin/false")
-    monkeypatch.setattr(run, "SETTINGS", SETTINGS[1:2])
-    [row] = [record for record in run_plan(quick_plan(("filtered",)), print) if isinstance(record, Filtered)]
+    monkeypatch.setattr(service, "SETTINGS", SETTINGS[1:2])
+    records = harness.run(SUBJECT, SUBJECT.select(True, ("filtered",)), print)
+    [row] = [record for record in records if isinstance(record, Filtered)]
     assert row.note == "failed: BrokerError: false did not start: it said nothing"
-
-
-def test_the_command(nothing_installed, tmp_path, capsysbinary):
-    page = tmp_path / "page.md"
-    assert main(["service", "--quick", "--part", "away", "--json", "--markdown", str(page)]) == 0
-    kinds = [json.loads(line)["record"] for line in capsysbinary.readouterr().out.splitlines()]
-    assert kinds == ["machine", "disk", *["away"] * len(SETTINGS), "target", "target", "target"]
-    assert "python -m benchmarks service --quick --part away" in page.read_text()

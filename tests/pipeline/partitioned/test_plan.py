@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.workloads.base import to_events
-from benchmarks.workloads.stock import Stock
-from benchmarks.workloads.wide import Wide
+from benchmarks.workloads import Stock, Wide, to_events
 from pipeline.partitioned.local import LocalSet
 from recado.filters.expression import parse
 from recado.model.subscription import Subscription

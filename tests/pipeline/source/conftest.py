@@ -7,7 +7,7 @@ import pytest
 
 from recado.model.event import Event
 from recado.pipeline.source import register
-from recado.store.log import LOG_SCHEMA, EventLog, LogReader, LogSettings
+from recado.store.log import LOG_SCHEMA, LogReader, LogSettings, SqliteEventLog
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -56,13 +56,13 @@ class Logs:
             log.append(events[start : start + 4])
 
     def writer(self, path, segment_rows=10):
-        return EventLog.open(path, LogSettings(segment_rows=segment_rows), clock=self.clock)
+        return SqliteEventLog.open(path, LogSettings(segment_rows=segment_rows), clock=self.clock)
 
     def expire(self, path, keep):
         """Let the oldest segments go until so many are left."""
         with self.writer(path) as log:
             sizes = [segment.bytes for segment in LogReader(path).segments()]
-            log.expire(max_bytes=sum(sizes[len(sizes) - keep :]))
+            log.retain(max_bytes=sum(sizes[len(sizes) - keep :]))
 
     def damage(self, path, segment):
         """Change bytes in the middle of a segment; no row of its one row group can be read after that."""

@@ -13,7 +13,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.source.columns import default_schema
 from recado.pipeline.source.reader import LogRange, split
 from recado.pipeline.source.source import RecadoSource
-from recado.store.log import EventLog, LogError, LogReader
+from recado.store.log import LogError, LogReader, SqliteEventLog
 
 
 def reader_of(path, **options):
@@ -248,5 +248,5 @@ def test_a_range_travels_as_it_is():
 def test_a_missing_log_is_told_at_once(tmp_path):
     with pytest.raises(LogError, match="there is no event log in"):
         RecadoSource({"path": str(tmp_path)}).schema()
-    EventLog.open(tmp_path).close()
+    SqliteEventLog.open(tmp_path).close()
     assert RecadoSource({"path": str(tmp_path)}).schema().fieldNames()[0] == "position"

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from recado.model.event import Event
-from recado.store.log import EventLog, LogSettings
+from recado.store.log import LogSettings, SqliteEventLog
 
 SETTINGS = LogSettings(segment_rows=60, group_rows=20)
 
@@ -25,7 +25,7 @@ SETTINGS = LogSettings(segment_rows=60, group_rows=20)
 def write(folder: str, name: str, acknowledge: int, seed: int) -> None:
     """Append for ever: every other round by one thread, every other by four in turn; a thread seals."""
     rng = random.Random(seed)
-    with EventLog.open(folder, SETTINGS) as log:
+    with SqliteEventLog.open(folder, SETTINGS) as log:
         threading.Thread(target=keep_sealing, args=(log,), daemon=True).start()
         if seed % 2:
             append(log.append, name, acknowledge, rng)
@@ -36,7 +36,7 @@ def write(folder: str, name: str, acknowledge: int, seed: int) -> None:
         time.sleep(60)
 
 
-def append_in_turn(turn: threading.Lock, log: EventLog, events: list[Event]) -> range:
+def append_in_turn(turn: threading.Lock, log: SqliteEventLog, events: list[Event]) -> range:
     with turn:
         return log.append(events)
 
@@ -50,7 +50,7 @@ def append(store, name: str, acknowledge: int, rng: random.Random) -> None:
         os.write(acknowledge, (json.dumps([stored.start, ids]) + "\n").encode())
 
 
-def keep_sealing(log: EventLog) -> None:
+def keep_sealing(log: SqliteEventLog) -> None:
     while True:
         log.seal()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recado.model.codec import read_event
 from recado.model.event import Event
-from recado.store.log import EventLog, LogReader, LogSettings
+from recado.store.log import LogReader, LogSettings, SqliteEventLog
 
 START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 SMALL = LogSettings(segment_rows=40, group_rows=8)
@@ -38,7 +38,7 @@ def events(start: int, end: int) -> list[Event]:
 
 def filled(path: Path, count: int, sealed: int = 0, settings: LogSettings = SMALL) -> Path:
     """A closed log with ``count`` events, of which the first ``sealed`` are in segments, all of ten to an append."""
-    with EventLog.open(path, settings, Ticking(1)) as log:
+    with SqliteEventLog.open(path, settings, Ticking(1)) as log:
         for start in range(0, count, 10):
             log.append(events(start, min(start + 10, count)))
             if log.end == sealed:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from recado import files
-from recado.store.log import EventLog, LogError, LogReader
+from recado.store.log import LogError, LogReader, SqliteEventLog
 from recado.store.log.tail import Tail
 from store.log.logs import SMALL, Ticking, contents, events, filled, image
 
@@ -63,7 +63,7 @@ def check(path: Path, expected: dict[int, object], first: int = 0, seal: bool = 
     """The image reads like the log, opens, goes on, seals, and has nothing left over."""
     count = first + len(expected)
     assert contents(path) == expected, path
-    with EventLog.open(path, SMALL, Ticking()) as log:
+    with SqliteEventLog.open(path, SMALL, Ticking()) as log:
         assert (log.first, log.end) == (first, count), path
         assert log.append(events(count, count + 3)) == range(count, count + 3)
         if seal:
@@ -77,7 +77,7 @@ def check(path: Path, expected: dict[int, object], first: int = 0, seal: bool = 
 
 def test_sealing_survives_a_crash_at_every_step(tmp_path, watch, monkeypatch):
     monkeypatch.setattr("recado.store.log.tail.DELETE_ROWS", 15)
-    with EventLog.open(filled(tmp_path / "log", 65, sealed=20), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 65, sealed=20), SMALL, Ticking()) as log:
         taken, see = crashes(log.path, tmp_path / "images")
         watch(see)
         assert [(s.first, s.end) for s in log.seal(force=True)] == [(20, 60), (60, 65)]
@@ -91,10 +91,10 @@ def test_sealing_survives_a_crash_at_every_step(tmp_path, watch, monkeypatch):
 
 
 def test_retention_survives_a_crash_at_every_step(tmp_path, watch, monkeypatch):
-    with EventLog.open(filled(tmp_path / "log", 65, sealed=60), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 65, sealed=60), SMALL, Ticking()) as log:
         taken, see = crashes(log.path, tmp_path / "images")
         watch(see)
-        assert [s.first for s in log.expire(max_bytes=0)] == [0, 40]
+        assert [s.first for s in log.retain(max_bytes=0)] == [0, 40]
     monkeypatch.undo()
     for number, path in enumerate(taken):
         first = LogReader(path).extent().first
@@ -106,18 +106,18 @@ def test_retention_survives_a_crash_at_every_step(tmp_path, watch, monkeypatch):
 def test_making_a_log_survives_a_crash_at_every_step(tmp_path, watch, monkeypatch):
     taken, see = crashes(tmp_path / "log", tmp_path / "images")
     watch(see)
-    EventLog.open(tmp_path / "log").close()
+    SqliteEventLog.open(tmp_path / "log").close()
     monkeypatch.undo()
     assert len(taken) > 5
     for path in taken:
-        with EventLog.open(path, SMALL, Ticking()) as log:
+        with SqliteEventLog.open(path, SMALL, Ticking()) as log:
             assert log.append(events(0, 3)) == range(3)
         assert contents(path) == dict(enumerate(events(0, 3)))
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_an_error_at_any_step_of_sealing_harms_nothing(tmp_path, watch, monkeypatch, code):
-    with EventLog.open(filled(tmp_path / "log", 60, sealed=20), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 60, sealed=20), SMALL, Ticking()) as log:
         fail_at = failures = 0
         while True:
             steps = iter(range(1000))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from recado.store.log import Damage, EventLog, LogError, LogReader
+from recado.store.log import Damage, LogError, LogReader, SqliteEventLog
 from recado.store.log.manifest import MANIFEST, TAIL, TAIL_SHM, TAIL_WAL
 from store.log.logs import SMALL, Ticking, contents, event, events, filled, image, positions
 
@@ -95,7 +95,7 @@ def check_manifest(log: Path, count: int) -> None:
             with pytest.raises(
                 LogError, match=r"manifest.json is damaged: .*`recado log repair` rebuilds it|has the format"
             ):
-                EventLog.open(log)
+                SqliteEventLog.open(log)
 
 
 def test_a_changed_byte_of_a_segment_is_noticed(log):
@@ -183,14 +183,14 @@ def test_a_tail_that_is_no_database(log):
     assert [(damage.first, damage.end) for damage in found] == [(SEALED, SEALED)]
     assert "file is not a database; later positions, if there were any, are lost" in found[0].reason
     with pytest.raises(LogError, match="file is not a database"):
-        EventLog.open(log)
+        SqliteEventLog.open(log)
 
 
 def test_the_writer_appends_beside_damage_but_does_not_seal_it_away(log):
     with sqlite3.connect(log / TAIL) as db:
         db.execute("UPDATE tail SET type = x'00' WHERE position = 55")
     db.close()
-    with EventLog.open(log, SMALL, Ticking()) as writer:
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
         assert writer.append(events(COUNT, COUNT + 1)) == range(COUNT, COUNT + 1)
         with pytest.raises(
             LogError, match=r"keeps its rows: position 55 cannot be read: .*`recado log repair` seals what can"
@@ -203,7 +203,7 @@ def test_the_writer_appends_beside_damage_but_does_not_seal_it_away(log):
 
 
 def test_a_damaged_write_ahead_log_is_refused_unless_only_its_last_commit_is_hit(tmp_path):
-    with EventLog.open(tmp_path / "log", SMALL, Ticking()) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, Ticking()) as log:
         for start in range(0, 40, 10):
             log.append(events(start, start + 10))
         crashed = image(log.path, tmp_path / "crashed")
@@ -213,7 +213,7 @@ def test_a_damaged_write_ahead_log_is_refused_unless_only_its_last_commit_is_hit
         copy = image(crashed, tmp_path / "copy")
         (copy / TAIL_WAL).write_bytes(raw[:at] + bytes([raw[at] ^ mask]) + raw[at + 1 :])
         try:
-            with EventLog.open(copy, SMALL, Ticking()) as log:
+            with SqliteEventLog.open(copy, SMALL, Ticking()) as log:
                 assert log.end in (30, 40), at
         except LogError as error:
             refused += 1

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from recado.store.log import EventLog, LogError
+from recado.store.log import LogError, SqliteEventLog
 from store.log.logs import SMALL, Ticking, contents, event, events, filled
 
 
@@ -26,7 +26,7 @@ def large(number):
 
 
 def test_an_append_without_room_acknowledges_nothing_and_the_log_goes_on(tmp_path):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         acknowledged = 0
         with no_file_larger_than(300_000):
             for number in range(0, 1_000, 10):
@@ -46,7 +46,7 @@ def test_an_append_without_room_acknowledges_nothing_and_the_log_goes_on(tmp_pat
 
 
 def test_a_full_database_fails_the_append_and_the_log_goes_on(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 20), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 20), SMALL, Ticking()) as log:
         pages = log._tail._db.execute("PRAGMA page_count").fetchone()[0]
         log._tail._db.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(LogError, match="database or disk is full"):
@@ -57,7 +57,7 @@ def test_a_full_database_fails_the_append_and_the_log_goes_on(tmp_path):
 
 
 def test_a_segment_without_room_leaves_the_rows_in_the_tail(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 60), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 60), SMALL, Ticking()) as log:
         with (
             no_file_larger_than(1_000),
             pytest.raises(LogError, match="cannot be sealed, and keeps its rows: File too"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recado.store.log import EventLog, LogReader
+from recado.store.log import LogReader, SqliteEventLog
 from store.log.logs import contents
 
 PROGRAM = Path(__file__).with_name("killed.py")
@@ -36,7 +36,7 @@ def check_rounds(path: Path, rounds: int, seed: int) -> dict[int, str]:
     assert (len(lost), duplicated) == (0, 0)
     assert list(stored) == list(range(len(stored)))
     assert LogReader(path).check() == []
-    with EventLog.open(path) as log:
+    with SqliteEventLog.open(path) as log:
         assert log.end == len(stored)
     return acknowledged
 

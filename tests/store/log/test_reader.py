@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.codec import read_event, write_flat
-from recado.store.log import LOG_SCHEMA, Damage, EventLog, Extent, LogError, LogReader
+from recado.store.log import LOG_SCHEMA, Damage, Extent, LogError, LogReader, SqliteEventLog
 from store.log.logs import SMALL, START, Ticking, contents, event, events, filled, positions
 
 
@@ -69,7 +69,7 @@ def test_a_filter_chooses_what_it_matches(log, text):
 
 def test_a_segment_without_a_possible_match_is_not_opened(tmp_path):
     path = tmp_path / "log"
-    with EventLog.open(path, SMALL) as log:
+    with SqliteEventLog.open(path, SMALL) as log:
         log.append([event(1), event(4)])
         log.seal(force=True)
         log.append([event(2)])
@@ -93,8 +93,8 @@ def test_position_at(log):
 
 
 def test_expired_positions_are_an_error_or_a_report(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 50, sealed=40), SMALL) as log:
-        log.expire(max_bytes=0)
+    with SqliteEventLog.open(filled(tmp_path / "log", 50, sealed=40), SMALL) as log:
+        log.retain(max_bytes=0)
     assert positions(tmp_path / "log") == list(range(40, 50))
     with pytest.raises(
         LogError, match="positions 5 to 39 cannot be read: retention removed them; the log begins at 40"
@@ -122,13 +122,13 @@ def test_arguments_are_checked_before_reading(log):
 
 def test_a_log_of_large_events_is_read_in_small_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr("recado.store.log.tail.PIECE_BYTES", 2_000)
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         log.append([event(number, text="x" * 900) for number in range(10)])
     assert positions(tmp_path / "log") == list(range(10))
 
 
 def test_a_reader_sees_only_whole_appends_and_an_end_that_was_true(tmp_path):
-    with EventLog.open(tmp_path / "log", SMALL, Ticking()) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, Ticking()) as log:
         log.append(events(0, 30))
         batches = LogReader(tmp_path / "log").read(batch_rows=10)
         assert next(batches).num_rows == 10

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from recado.store.log import EventLog, LogError, LogReader, repair
+from recado.store.log import LogError, LogReader, SqliteEventLog, repair
 from recado.store.log.manifest import MANIFEST, PREVIOUS, TAIL, TAIL_WAL
 from store.log.logs import SMALL, Ticking, contents, event, events, filled, image, positions
 
@@ -19,7 +19,7 @@ def log(tmp_path):
 
 
 def goes_on(path, end: int) -> None:
-    with EventLog.open(path, SMALL, Ticking()) as log:
+    with SqliteEventLog.open(path, SMALL, Ticking()) as log:
         assert log.append(events(end, end + 2)) == range(end, end + 2)
 
 
@@ -38,7 +38,7 @@ def test_a_destroyed_manifest_is_rebuilt(log, with_previous):
     if not with_previous:
         (log / PREVIOUS).unlink()
     with pytest.raises(LogError, match="is damaged"):
-        EventLog.open(log)
+        SqliteEventLog.open(log)
     result = repair(log)
     assert (result.rebuilt_manifest, result.replaced_tail, result.lost, result.end) == (True, False, (), 65)
     assert LogReader(log).segments() == segments
@@ -50,7 +50,7 @@ def test_a_destroyed_manifest_is_rebuilt(log, with_previous):
 
 def test_a_missing_manifest_is_not_a_new_log(log):
     (log / MANIFEST).unlink()
-    for attempt in (lambda: EventLog.open(log), lambda: LogReader(log)):
+    for attempt in (lambda: SqliteEventLog.open(log), lambda: LogReader(log)):
         with pytest.raises(LogError, match=r"manifest.json is missing, but other files of a log are there; .*repair"):
             attempt()
     repair(log)
@@ -58,15 +58,15 @@ def test_a_missing_manifest_is_not_a_new_log(log):
 
 
 def test_a_manifest_is_rebuilt_after_retention(log):
-    with EventLog.open(log, SMALL, Ticking()) as writer:
-        writer.expire(max_bytes=0)
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
+        writer.retain(max_bytes=0)
     (log / MANIFEST).unlink()
     (log / PREVIOUS).unlink()
     assert repair(log).end == 65
     assert positions(log) == list(range(50, 65))
-    with EventLog.open(log, SMALL, Ticking()) as writer:
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
         writer.seal(force=True)
-        writer.expire(max_bytes=0)
+        writer.retain(max_bytes=0)
     (log / MANIFEST).unlink()
     (log / PREVIOUS).unlink()
     assert repair(log).end == 65
@@ -92,10 +92,10 @@ def test_segments_that_cannot_be_understood_are_set_aside_and_lost(log):
 
 def test_a_segment_that_was_sealed_again_with_other_bounds_is_not_read_twice(log, tmp_path):
     """What a crash after the first file and before its manifest leaves, if the next writer is killed as well."""
-    with EventLog.open(image(log, tmp_path / "other"), SMALL, Ticking()) as other:
+    with SqliteEventLog.open(image(log, tmp_path / "other"), SMALL, Ticking()) as other:
         other.append(events(65, 70))
         (longer,) = other.seal(force=True)
-    with EventLog.open(log, SMALL, Ticking()) as writer:
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
         (shorter,) = writer.seal(force=True)
     shutil.copy(longer.path, shorter.path.with_name(longer.path.name))
     (log / MANIFEST).unlink()
@@ -134,8 +134,8 @@ def test_a_lost_range_is_forgotten_with_what_is_around_it(log):
         db.execute("UPDATE tail SET type = x'00' WHERE position IN (50, 64)")
     db.close()
     repair(log, SMALL)
-    with EventLog.open(log, SMALL, Ticking()) as writer:
-        assert len(writer.expire(max_bytes=0)) == 3
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
+        assert len(writer.retain(max_bytes=0)) == 3
         assert (writer.first, writer.end) == (65, 65)
     assert LogReader(log).check() == []
 
@@ -143,7 +143,7 @@ def test_a_lost_range_is_forgotten_with_what_is_around_it(log):
 def test_a_tail_that_is_gone_goes_on_where_the_segments_end(log):
     (log / TAIL).unlink()
     with pytest.raises(LogError, match=r"tail.sqlite is missing, but other files of the log are there"):
-        EventLog.open(log)
+        SqliteEventLog.open(log)
     assert repair(log).end == 50
     goes_on(log, 50)
 
@@ -158,17 +158,17 @@ def test_who_knows_the_end_can_say_so(log):
 
 def test_an_older_copy_of_the_tail_or_the_manifest_is_refused(log, tmp_path):
     older = image(log, tmp_path / "older")
-    with EventLog.open(log, SMALL, Ticking()) as writer:
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
         writer.append(events(65, 70))
         writer.seal(force=True)
     shutil.copy(older / MANIFEST, log / MANIFEST)
     with pytest.raises(LogError, match=r"does not have the position 50, .* the manifest is an older copy"):
-        EventLog.open(log)
+        SqliteEventLog.open(log)
     result = repair(log)
     assert (result.rebuilt_manifest, result.replaced_tail, result.lost, result.end) == (True, False, (), 70)
     shutil.copy(older / TAIL, log / TAIL)
     with pytest.raises(LogError, match="ends at position 65, but there is a later one, 69"):
-        EventLog.open(log)
+        SqliteEventLog.open(log)
     result = repair(log)
     assert (result.rebuilt_manifest, result.replaced_tail, result.lost, result.end) == (False, True, (), 70)
     goes_on(log, 70)
@@ -178,7 +178,7 @@ def test_an_older_copy_of_the_tail_or_the_manifest_is_refused(log, tmp_path):
 def test_a_segment_that_no_manifest_names_is_kept_if_the_tail_is_gone(log):
     """A crash between the file and the manifest, and then the tail is lost as well."""
     before = (log / MANIFEST).read_bytes()
-    with EventLog.open(log, SMALL, Ticking()) as writer:
+    with SqliteEventLog.open(log, SMALL, Ticking()) as writer:
         writer.seal(force=True)
     (log / MANIFEST).write_bytes(before)
     (log / TAIL).unlink()
@@ -201,11 +201,11 @@ def test_a_tail_of_another_log_is_refused(log, tmp_path):
     other = filled(tmp_path / "other", 65, sealed=50)
     shutil.copy(other / TAIL, log / TAIL)
     with pytest.raises(LogError, match=r"belongs to the log .*, the manifest to the log"):
-        EventLog.open(log)
+        SqliteEventLog.open(log)
 
 
 def test_a_damaged_write_ahead_log_is_read_as_far_as_it_goes(tmp_path):
-    with EventLog.open(tmp_path / "log", SMALL, Ticking()) as writer:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, Ticking()) as writer:
         for start in range(0, 40, 10):
             writer.append(events(start, start + 10))
         crashed = image(writer.path, tmp_path / "crashed")
@@ -223,7 +223,7 @@ def test_a_damaged_write_ahead_log_is_read_as_far_as_it_goes(tmp_path):
 def test_repair_needs_a_folder_and_the_lock(log, tmp_path):
     with pytest.raises(LogError, match="it is not a folder"):
         repair(tmp_path / "missing")
-    with EventLog.open(log), pytest.raises(LogError, match="has a writer already"):
+    with SqliteEventLog.open(log), pytest.raises(LogError, match="has a writer already"):
         repair(log)
     with pytest.raises(LogError, match="no segment, tail or previous manifest of a log can be read"):
         repair(tmp_path)

@@ -13,13 +13,13 @@ import pytest
 from recado.errors import EventError, LimitError
 from recado.model.event import Event
 from recado.model.limits import Limits
-from recado.store.log import BusyError, EventLog, LogError, LogReader, LogSettings
+from recado.store.log import BusyError, LogError, LogReader, LogSettings, SqliteEventLog
 from recado.store.log.writer import LONGEST_REST
 from store.log.logs import SMALL, START, Ticking, contents, event, events, filled, positions
 
 
 def test_positions_are_dense_and_one_range_for_each_append(tmp_path):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         assert (log.first, log.end) == (0, 0)
         assert log.append(events(0, 3)) == range(3)
         assert log.append([]) == range(3, 3)
@@ -29,7 +29,7 @@ def test_positions_are_dense_and_one_range_for_each_append(tmp_path):
 
 
 def test_equal_ids_are_two_events(tmp_path):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         log.append([event(1), event(1)])
         log.append([event(1)])
     assert contents(tmp_path / "log") == {0: event(1), 1: event(1), 2: event(1)}
@@ -51,7 +51,7 @@ def test_equal_ids_are_two_events(tmp_path):
     ids=repr,
 )
 def test_a_bad_event_is_named_and_none_of_its_append_is_stored(tmp_path, bad):
-    with EventLog.open(tmp_path / "log") as log:
+    with SqliteEventLog.open(tmp_path / "log") as log:
         with pytest.raises(EventError, match="event 1 of the append: "):
             log.append([event(0), bad, event(2)])
         assert log.append([event(3)]) == range(1)
@@ -60,7 +60,7 @@ def test_a_bad_event_is_named_and_none_of_its_append_is_stored(tmp_path, bad):
 
 def test_an_event_and_an_append_have_limits(tmp_path):
     limits = Limits(event_bytes=300, batch_bytes=500)
-    with EventLog.open(tmp_path / "log", LogSettings(limits=limits)) as log:
+    with SqliteEventLog.open(tmp_path / "log", LogSettings(limits=limits)) as log:
         with pytest.raises(LimitError, match=r"event 1 \('e-1'\) has 398 bytes; the limit is 300"):
             log.append([event(0), event(1, text="x" * 300)])
         with pytest.raises(LimitError, match=r"event \d+ \('e-\d+'\) brings the append above 500 bytes; append fewer"):
@@ -79,7 +79,7 @@ def test_an_event_and_an_append_have_limits(tmp_path):
 )
 def test_settings_that_cannot_work_are_refused_by_name(tmp_path, settings, reason):
     with pytest.raises(LogError, match=reason):
-        EventLog.open(tmp_path / "log", settings)
+        SqliteEventLog.open(tmp_path / "log", settings)
     assert not (tmp_path / "log").exists()
 
 
@@ -87,18 +87,18 @@ def test_a_second_writer_is_refused_and_told_who_holds_the_log(tmp_path):
     import os
 
     with (
-        EventLog.open(tmp_path / "log"),
+        SqliteEventLog.open(tmp_path / "log"),
         pytest.raises(BusyError, match=f"has a writer already, the process {os.getpid()}"),
     ):
-        EventLog.open(tmp_path / "log")
-    EventLog.open(tmp_path / "log").close()
+        SqliteEventLog.open(tmp_path / "log")
+    SqliteEventLog.open(tmp_path / "log").close()
 
 
 def test_a_closed_log_says_so_and_closes_again(tmp_path):
-    log = EventLog.open(tmp_path / "log")
+    log = SqliteEventLog.open(tmp_path / "log")
     log.close()
     log.close()
-    for act in (lambda: log.append(events(0, 1)), log.seal, log.expire):
+    for act in (lambda: log.append(events(0, 1)), log.seal, log.retain):
         with pytest.raises(LogError, match="is closed"):
             act()
 
@@ -106,14 +106,14 @@ def test_a_closed_log_says_so_and_closes_again(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(LogError, match="file/log cannot be opened as an event log: Not a directory"):
-        EventLog.open(tmp_path / "file" / "log")
+        SqliteEventLog.open(tmp_path / "file" / "log")
 
 
 # -- seal --------------------------------------------------------------------------------------------------------------
 
 
 def test_sealing_by_rows_leaves_the_rest_in_the_tail(tmp_path):
-    with EventLog.open(tmp_path / "log", SMALL) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL) as log:
         log.append(events(0, 39))
         assert log.seal() == []
         log.append(events(39, 95))
@@ -126,7 +126,7 @@ def test_sealing_by_rows_leaves_the_rest_in_the_tail(tmp_path):
 
 def test_sealing_by_bytes(tmp_path):
     settings = LogSettings(segment_bytes=5_000, group_bytes=2_000)
-    with EventLog.open(tmp_path / "log", settings) as log:
+    with SqliteEventLog.open(tmp_path / "log", settings) as log:
         log.append([event(number, text="x" * 900) for number in range(5)])
         assert log.seal() == []
         log.append([event(number, text="x" * 900) for number in range(5, 7)])
@@ -136,7 +136,7 @@ def test_sealing_by_bytes(tmp_path):
 
 def test_sealing_by_age(tmp_path):
     clock = Ticking()
-    with EventLog.open(tmp_path / "log", LogSettings(segment_age_seconds=60), clock) as log:
+    with SqliteEventLog.open(tmp_path / "log", LogSettings(segment_age_seconds=60), clock) as log:
         log.append(events(0, 2))
         clock.now += timedelta(seconds=59)
         log.append(events(2, 3))
@@ -147,7 +147,7 @@ def test_sealing_by_age(tmp_path):
 
 
 def test_a_segment_says_what_it_has(tmp_path):
-    with EventLog.open(tmp_path / "log", SMALL, Ticking(1)) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, Ticking(1)) as log:
         log.append([event(1), event(4)])
         log.append([event(2)])
         (segment,) = log.seal(force=True)
@@ -161,12 +161,12 @@ def test_a_segment_says_what_it_has(tmp_path):
 
 def test_the_next_position_goes_on_after_an_empty_tail(tmp_path):
     filled(tmp_path / "log", 30, sealed=30)
-    with EventLog.open(tmp_path / "log", SMALL) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL) as log:
         assert log.append(events(30, 31)) == range(30, 31)
 
 
 def test_appends_go_on_while_another_thread_seals(tmp_path):
-    with EventLog.open(tmp_path / "log", SMALL) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL) as log:
         done = threading.Event()
 
         def keep_sealing():
@@ -185,12 +185,12 @@ def test_appends_go_on_while_another_thread_seals(tmp_path):
 
 def test_acceptance_never_runs_backwards(tmp_path):
     clock = Ticking()
-    with EventLog.open(tmp_path / "log", SMALL, clock) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, clock) as log:
         log.append(events(0, 1))
         clock.now -= timedelta(hours=1)
         log.append(events(1, 2))
         log.seal(force=True)
-    with EventLog.open(tmp_path / "log", SMALL, clock) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, clock) as log:
         log.append(events(2, 3))
     rows = [row for batch in LogReader(tmp_path / "log").read() for row in batch.to_pylist()]
     assert [row["accepted_at"] for row in rows] == [START] * 3
@@ -201,34 +201,34 @@ def test_acceptance_never_runs_backwards(tmp_path):
 
 def test_retention_by_age_takes_whole_old_segments(tmp_path):
     clock = Ticking()
-    with EventLog.open(tmp_path / "log", SMALL, clock) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL, clock) as log:
         for number in range(4):
             log.append(events(number * 10, number * 10 + 10))
             log.seal(force=True)
             clock.now += timedelta(hours=1)
-        assert [s.first for s in log.expire(max_age=timedelta(hours=2))] == [0, 10]
+        assert [s.first for s in log.retain(max_age=timedelta(hours=2))] == [0, 10]
         assert (log.first, log.end) == (20, 40)
-        assert log.expire(max_age=timedelta(hours=2)) == []
+        assert log.retain(max_age=timedelta(hours=2)) == []
     assert positions(tmp_path / "log") == list(range(20, 40))
     assert len(list((tmp_path / "log" / "segments").iterdir())) == 2
 
 
 def test_retention_by_size_keeps_the_newest(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 100), SMALL, Ticking()) as log:
+    with SqliteEventLog.open(filled(tmp_path / "log", 100), SMALL, Ticking()) as log:
         segments = log.seal()
         kept = segments[-1].bytes
-        assert [s.first for s in log.expire(max_bytes=kept)] == [0]
-        assert [s.first for s in log.expire(max_bytes=kept - 1)] == [40]
+        assert [s.first for s in log.retain(max_bytes=kept)] == [0]
+        assert [s.first for s in log.retain(max_bytes=kept - 1)] == [40]
         assert (log.first, log.end) == (80, 100)
-        assert log.expire(max_bytes=0) == []
+        assert log.retain(max_bytes=0) == []
     assert positions(tmp_path / "log") == list(range(80, 100))
 
 
 def test_positions_go_on_when_everything_has_expired(tmp_path):
-    with EventLog.open(filled(tmp_path / "log", 30, sealed=30), SMALL) as log:
-        log.expire(max_bytes=0)
+    with SqliteEventLog.open(filled(tmp_path / "log", 30, sealed=30), SMALL) as log:
+        log.retain(max_bytes=0)
         assert (log.first, log.end) == (30, 30)
-    with EventLog.open(tmp_path / "log", SMALL) as log:
+    with SqliteEventLog.open(tmp_path / "log", SMALL) as log:
         assert log.append(events(30, 31)) == range(30, 31)
     assert positions(tmp_path / "log") == [30]
 
@@ -244,10 +244,35 @@ def test_positions_go_on_when_everything_has_expired(tmp_path):
 )
 def test_sealing_rests_while_events_come_unless_it_is_far_behind(tmp_path, monkeypatch, appended, settings, rests):
     slept, clock = [], iter(range(0, 1_000, 10))
-    with EventLog.open(tmp_path / "log", settings) as log:
+    with SqliteEventLog.open(tmp_path / "log", settings) as log:
         watched = SimpleNamespace(sleep=slept.append, perf_counter=clock.__next__, time=time.time)
         monkeypatch.setattr("recado.store.log.writer.time", watched)
         with log._gently():
             for number in range(appended):
                 log.append([event(number)])
     assert slept == rests
+
+
+def test_waiting_for_more_ends_with_the_commit_that_brings_it(tmp_path):
+    with SqliteEventLog.open(tmp_path / "log") as log:
+        assert not log.wait(0, timeout=0.01)
+        waiting = []
+        thread = threading.Thread(target=lambda: waiting.append(log.wait(1, timeout=30)))
+        thread.start()
+        log.append(events(0, 1))
+        log.append(events(1, 2))
+        thread.join(30)
+        assert waiting == [True]
+        assert log.wait(1, timeout=0)
+        assert [row for batch in log.read(1) for row in batch.column("position").to_pylist()] == [1]
+        assert log.position_at(START - timedelta(days=1)) == 0
+
+
+def test_closing_ends_all_waiting(tmp_path):
+    log = SqliteEventLog.open(tmp_path / "log")
+    waiting = []
+    thread = threading.Thread(target=lambda: waiting.append(log.wait(0, timeout=30)))
+    thread.start()
+    log.close()
+    thread.join(30)
+    assert waiting == [False]

@@ -9,18 +9,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from recado.store.state import (
-    STATE_FILE,
+from recado.broker.persistence import (
+    DEVICES,
+    MAILBOXES,
+    NOTICES,
+    SUBSCRIPTIONS,
     Batch,
-    BoxRow,
     DeviceRow,
-    MailRow,
+    MailboxRow,
     NoticeRow,
-    StateError,
-    StateStore,
+    NotificationRow,
     SubscriptionRow,
-    copy_state,
 )
+from recado.store.protocols import FencedError
+from recado.store.state import STATE_FILE, SqliteStateStore, StateError, copy_state
 from recado.store.state.rows import decoded
 from recado.store.state.store import VERSION, migrate
 
@@ -32,19 +34,25 @@ def subscription(serial, **more):
 
 FULL = Batch(
     dispatched=7,
-    subscriptions=[subscription(1), subscription(2, until=6, reason="expired", last_notified=4)],
-    boxes=[BoxRow(1, "ana", ""), BoxRow(2, "ben", "phone")],
-    mail=[MailRow(3 << 20 | 1, 1, 10, "s1"), MailRow(3 << 20 | 1, 2, 10, "t"), MailRow(4 << 20 | 1, 1, 11, "s1")],
-    held={3: b"three", 4: b"four"},
-    notices=[NoticeRow(9, "ana", "", "full", -1, (), 2, b"x" * 16)],
-    devices=[DeviceRow("ana", "d", 1, True)],
+    rows={
+        "subscriptions": [subscription(1), subscription(2, until=6, reason="expired", last_notified=4)],
+        "boxes": [MailboxRow(1, "ana", ""), MailboxRow(2, "ben", "phone")],
+        "notices": [NoticeRow(9, "ana", "", "full", -1, (), 2, b"x" * 16)],
+        "devices": [DeviceRow("ana", "d", 1, True)],
+    },
+    notifications=[
+        NotificationRow(3 << 20 | 1, 1, 10, "s1"),
+        NotificationRow(3 << 20 | 1, 2, 10, "t"),
+        NotificationRow(4 << 20 | 1, 1, 11, "s1"),
+    ],
+    events={3: b"three", 4: b"four"},
     values={("webhooks", "a"): b"1"},
 )
 
 
 @pytest.fixture
 def store(tmp_path):
-    made = StateStore(tmp_path)
+    made = SqliteStateStore(tmp_path)
     yield made
     made.close()
 
@@ -53,12 +61,9 @@ def test_what_is_written_is_loaded(store):
     store.write(FULL)
     loaded = store.load()
     assert loaded.dispatched == 7
-    assert loaded.subscriptions == FULL.subscriptions
-    assert loaded.boxes == FULL.boxes
-    assert loaded.mail == FULL.mail
-    assert loaded.held == FULL.held
-    assert loaded.notices == FULL.notices
-    assert loaded.devices == FULL.devices
+    assert loaded.rows == FULL.rows
+    assert loaded.notifications == FULL.notifications
+    assert loaded.events == FULL.events
     assert store.values("webhooks") == {"a": b"1"}
     assert loaded.damage == loaded.unreadable == []
 
@@ -66,24 +71,22 @@ def test_what_is_written_is_loaded(store):
 def test_an_event_goes_with_the_last_mail_that_needs_it(store):
     store.write(FULL)
     store.write(Batch(gone=[(3 << 20 | 1, 1)]))
-    assert store.load().held == FULL.held
+    assert store.load().events == FULL.events
     store.write(Batch(gone=[(3 << 20 | 1, 2)]))
-    assert store.load().held == {4: b"four"}
+    assert store.load().events == {4: b"four"}
 
 
 def test_forgetting(store):
     store.write(FULL)
     store.write(
         Batch(
-            forget_subscriptions=[1],
-            forget_notices=[9],
-            forget_devices=[("ana", "d")],
+            forgotten={"subscriptions": [1], "notices": [9], "devices": [("ana", "d")]},
             values={("webhooks", "a"): None},
         )
     )
     loaded = store.load()
-    assert [row.serial for row in loaded.subscriptions] == [2]
-    assert loaded.notices == loaded.devices == []
+    assert [row.serial for row in loaded.of(SUBSCRIPTIONS)] == [2]
+    assert loaded.of(NOTICES) == loaded.of(DEVICES) == []
     assert store.values("webhooks") == {}
     assert loaded.dispatched == 7  # a batch without a mark leaves it
 
@@ -92,10 +95,12 @@ def test_all_of_a_batch_or_nothing(store):
     store.write(FULL)
     store._db.execute("CREATE TRIGGER no BEFORE INSERT ON devices BEGIN SELECT RAISE(ABORT, 'no'); END")
     with pytest.raises(StateError, match="cannot be written"):
-        store.write(Batch(dispatched=8, subscriptions=[subscription(5)], devices=[DeviceRow("x", "y", 1, False)]))
+        store.write(
+            Batch(dispatched=8, rows={"subscriptions": [subscription(5)], "devices": [DeviceRow("x", "y", 1, False)]})
+        )
     loaded = store.load()
     assert loaded.dispatched == 7
-    assert len(loaded.subscriptions) == 2
+    assert len(loaded.of(SUBSCRIPTIONS)) == 2
 
 
 def test_a_full_disk_passes(store):
@@ -103,30 +108,40 @@ def test_a_full_disk_passes(store):
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
     store._db.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StateError) as caught:
-        store.write(Batch(held={100: b"x" * 100_000}))
+        store.write(Batch(events={100: b"x" * 100_000}))
     assert caught.value.passing
     store._db.execute("PRAGMA max_page_count = 100000")
-    store.write(Batch(held={100: b"x" * 100_000}))
+    store.write(Batch(events={100: b"x" * 100_000}))
 
 
 def test_starts_are_counted(tmp_path):
     for number in (1, 2, 3):
-        store = StateStore(tmp_path)
+        store = SqliteStateStore(tmp_path)
         assert store.starts == number
         store.close()
 
 
+def test_who_was_opened_before_is_fenced(tmp_path):
+    older, newer = SqliteStateStore(tmp_path), SqliteStateStore(tmp_path)
+    newer.write(FULL)
+    with pytest.raises(FencedError, match="opened by another process"):
+        older.write(Batch(dispatched=99))
+    assert newer.load().dispatched == 7
+    older.close()
+    newer.close()
+
+
 def test_an_older_file_is_brought_up_to_date(tmp_path):
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     store.write(FULL)
     store.close()
     db = sqlite3.connect(tmp_path / STATE_FILE, isolation_level=None)
     db.executescript("DROP TABLE kept; DROP TABLE damaged; PRAGMA user_version = 1")
     db.close()
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     loaded = store.load()
-    assert loaded.subscriptions == FULL.subscriptions
-    assert loaded.mail == FULL.mail
+    assert loaded.of(SUBSCRIPTIONS) == FULL.rows["subscriptions"]
+    assert loaded.notifications == FULL.notifications
     store.write(Batch(values={("a", "b"): b"c"}))
     assert store.values("a") == {"b": b"c"}
     assert store._db.execute("PRAGMA user_version").fetchone()[0] == VERSION
@@ -145,12 +160,12 @@ def test_every_version_can_be_migrated(tmp_path):
 
 
 def test_a_newer_file_is_refused(tmp_path):
-    StateStore(tmp_path).close()
+    SqliteStateStore(tmp_path).close()
     with sqlite3.connect(tmp_path / STATE_FILE) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(StateError, match="version 99"):
-        StateStore(tmp_path)
+        SqliteStateStore(tmp_path)
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
@@ -167,41 +182,41 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
 
 def test_damaged_mail_of_one_box_is_set_aside_and_that_of_others_stays(tmp_path):
     """Two users have notifications with the same nid, which is only theirs together with the box."""
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     store.write(FULL)
     nid = 3 << 20 | 1
     store._db.execute("UPDATE mail SET at = 99 WHERE nid = ? AND box = 2", (nid,))
     assert store.load().unreadable == [(nid, 2)]
     store.close()
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     again = store.load()
-    assert [(row.nid, row.box) for row in again.mail] == [(nid, 1), (4 << 20 | 1, 1)]
+    assert [(row.nid, row.mailbox) for row in again.notifications] == [(nid, 1), (4 << 20 | 1, 1)]
     assert again.damage == again.unreadable == []
     store.close()
 
 
 @pytest.mark.parametrize("nid", [b"\x01", 1.5, "then"])
 def test_mail_whose_number_is_none_is_set_aside(tmp_path, nid):
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     store.write(FULL)
     store._db.execute("UPDATE mail SET nid = ? WHERE box = 2", (nid,))
     loaded = store.load()
     assert loaded.unreadable == []  # nobody can be told which one it was
     assert [text for text in loaded.damage if "mail" in text]
-    assert [row.box for row in loaded.mail] == [1, 1]
+    assert [row.mailbox for row in loaded.notifications] == [1, 1]
     assert store.load().damage == []
     store.close()
 
 
 def test_a_schema_that_is_no_text_is_damage_like_any_other(tmp_path):
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     store.write(FULL)
     store.close()
     path = tmp_path / STATE_FILE
     raw = path.read_bytes()
     assert b"WITHOUT ROWID" in raw
     path.write_bytes(raw.replace(b"WITHOUT ROWID", b"WITHOUT \xd2OWID"))
-    store = StateStore(tmp_path)
+    store = SqliteStateStore(tmp_path)
     assert "it was set aside as state.damaged-1.sqlite" in store.load().damage[0]
     store.close()
 
@@ -216,23 +231,30 @@ def test_a_damaged_mark_is_known_from_its_copy(store):
 
 def test_boxes_are_forgotten(store):
     store.write(FULL)
-    store.write(Batch(gone=[(3 << 20 | 1, 2)], forget_boxes=[2]))
+    store.write(Batch(gone=[(3 << 20 | 1, 2)], forgotten={"boxes": [2]}))
     loaded = store.load()
-    assert loaded.boxes == [BoxRow(1, "ana", "")]
-    assert len(loaded.mail) == 2
+    assert loaded.of(MAILBOXES) == [MailboxRow(1, "ana", "")]
+    assert len(loaded.notifications) == 2
 
 
 def changes_of(loaded):
-    return (loaded.subscriptions, loaded.boxes, loaded.mail, loaded.held, loaded.notices, loaded.devices)
+    return (
+        loaded.of(SUBSCRIPTIONS),
+        loaded.of(MAILBOXES),
+        loaded.notifications,
+        loaded.events,
+        loaded.of(NOTICES),
+        loaded.of(DEVICES),
+    )
 
 
 def test_no_changed_byte_is_believed(tmp_path):
     """Flip bits of the file: every row that is loaded is one that was written, and loss is named."""
     folder = tmp_path / "whole"
-    store = StateStore(folder)
+    store = SqliteStateStore(folder)
     store.write(FULL)
     for serial in range(10, 60):
-        store.write(Batch(subscriptions=[subscription(serial)], held={serial: b"e" * 200}))
+        store.write(Batch(rows={"subscriptions": [subscription(serial)]}, events={serial: b"e" * 200}))
     whole = changes_of(store.load())
     store.close()
     raw = (folder / STATE_FILE).read_bytes()
@@ -244,7 +266,7 @@ def test_no_changed_byte_is_believed(tmp_path):
         copy.mkdir()
         (copy / STATE_FILE).write_bytes(damaged)
         try:
-            store = StateStore(copy)
+            store = SqliteStateStore(copy)
             loaded = store.load()
         except StateError as error:
             assert str(error)  # refused, with a reason
@@ -260,14 +282,14 @@ def test_no_changed_byte_is_believed(tmp_path):
 
 
 def test_the_copy_is_whole(tmp_path):
-    store = StateStore(tmp_path / "a")
+    store = SqliteStateStore(tmp_path / "a")
     store.write(FULL)
     (tmp_path / "b").mkdir()
     copy_state(tmp_path / "a" / STATE_FILE, tmp_path / "b" / STATE_FILE)
     with pytest.raises(StateError, match="exists already"):
         copy_state(tmp_path / "a" / STATE_FILE, tmp_path / "b" / STATE_FILE)
     store.write(Batch(dispatched=100))
-    copy = StateStore(tmp_path / "b")
+    copy = SqliteStateStore(tmp_path / "b")
     assert changes_of(copy.load()) == changes_of(store.load())
     assert copy.load().dispatched == 7
     for one in (store, copy):
@@ -275,9 +297,9 @@ def test_the_copy_is_whole(tmp_path):
 
 
 def test_damage_in_the_write_ahead_log_is_noticed(tmp_path):
-    store = StateStore(tmp_path / "a")
+    store = SqliteStateStore(tmp_path / "a")
     for serial in range(30):
-        store.write(Batch(subscriptions=[subscription(serial)]))
+        store.write(Batch(rows={"subscriptions": [subscription(serial)]}))
     copy = tmp_path / "b"
     copy.mkdir()
     for suffix in ("", "-wal"):
@@ -287,7 +309,7 @@ def test_damage_in_the_write_ahead_log_is_noticed(tmp_path):
     raw = bytearray(wal.read_bytes())
     raw[len(raw) // 2] ^= 4
     wal.write_bytes(raw)
-    damaged = StateStore(copy)
+    damaged = SqliteStateStore(copy)
     assert "commits cannot be read" in damaged.load().damage[0]
     damaged.close()
 
@@ -295,7 +317,7 @@ def test_damage_in_the_write_ahead_log_is_noticed(tmp_path):
 def test_a_folder_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StateError, match="cannot be used"):
-        StateStore(tmp_path / "file" / "below")
+        SqliteStateStore(tmp_path / "file" / "below")
 
 
 def test_rows_of_earlier_versions_are_read():

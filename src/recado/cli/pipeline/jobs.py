@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from recado.cli.inputs import Problems
-from recado.cli.match import read_subscriptions
-from recado.cli.meaning import Meaning
+from recado.cli.flags import KnowledgeFlags
+from recado.cli.inputs import Problems, read_subscriptions
 from recado.cli.output import complain
 from recado.cli.pipeline.spark import Job, Rows, session, summarise
 from recado.cli.verb import FAILED, OK, Source, verb
@@ -45,7 +44,7 @@ def match(
     renamed: bool = False,
     constraints: bool = False,
     partitions: int | None = None,
-    meaning: Meaning = Meaning(),  # noqa: B008  # frozen
+    meaning: KnowledgeFlags = KnowledgeFlags(),  # noqa: B008  # frozen
     similarities: Path | None = None,
     overwrite: bool = False,
     verify_share: float = 0.001,
@@ -253,7 +252,7 @@ def align(
     /,
     *,
     out: Path,
-    meaning: Meaning = Meaning(),  # noqa: B008  # frozen
+    meaning: KnowledgeFlags = KnowledgeFlags(),  # noqa: B008  # frozen
     rows: Rows = Rows(),  # noqa: B008  # frozen
     job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from recado.cli.meaning import Meaning
+from recado.cli.flags import KnowledgeFlags
 from recado.cli.output import complain, console, for_people, write_json
 from recado.cli.pipeline.spark import Job, Rows, session, summarise
 from recado.cli.verb import FAILED, OK, verb
@@ -50,7 +50,7 @@ def stream(
     rows: Rows = Rows(),  # noqa: B008  # frozen
     event: bool = False,
     renamed: bool = False,
-    meaning: Meaning = Meaning(),  # noqa: B008  # frozen
+    meaning: KnowledgeFlags = KnowledgeFlags(),  # noqa: B008  # frozen
     similarities: Path | None = None,
     raw: bool = False,
     watermark: str | None = None,

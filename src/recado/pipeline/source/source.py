@@ -23,7 +23,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.source.columns import Columns, check_written, default_schema, events_of
 from recado.pipeline.source.options import Options, read_options
 from recado.pipeline.source.reader import PushingReader, RangeReader, StreamReader
-from recado.store.log import BusyError, EventLog, LogReader
+from recado.store.log import BusyError, LogReader, SqliteEventLog
 
 # --- Writing to the log: executors stage, the driver appends ---------------------------------------------------------
 #
@@ -152,12 +152,12 @@ def _chunks(files: Sequence[Staged]) -> Iterator[list[Event]]:
         yield chunk
 
 
-def _opened(options: Options) -> EventLog:
+def _opened(options: Options) -> SqliteEventLog:
     """The log, opened for writing; waits while another process writes to it."""
     give_up = time.monotonic() + options.lock_seconds
     while True:
         try:
-            return EventLog.open(options.path)
+            return SqliteEventLog.open(options.path)
         except BusyError:
             if time.monotonic() >= give_up:
                 raise

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from recado.errors import RecadoError
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http import routes as service
 from recado.server.http.identity import Caller
 from recado.server.http.openapi import document
@@ -74,8 +74,8 @@ def paths(operation: Operation) -> Iterator[str]:
 class App:
     """The ASGI application of one service."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._routes = routes()
         self._document = document()
 
@@ -93,7 +93,7 @@ class App:
             _log.exception("a request failed in a way that nobody foresaw", extra={"path": path})
             response = answer(500, "the service failed; its log says why", path)
         method = request.method if route != "other" and request.method in _METHODS else "-"
-        self._doors.metrics.requests[method, route, str(response.status_code)] += 1
+        self._gateway.metrics.requests[method, route, str(response.status_code)] += 1
         _log.debug(
             "%s %s %d", request.method, path, response.status_code,
             extra={"seconds": round(perf_counter() - begun, 6)},
@@ -133,7 +133,7 @@ class App:
             case "/healthz":
                 return service.healthz()
             case "/readyz":
-                return service.readyz(self._doors)
+                return service.readyz(self._gateway)
             case _:
                 return json_answer(self._document)
 
@@ -145,7 +145,7 @@ class App:
 
     async def _perform(self, operation: Operation, request: Request, values: dict[str, str]) -> Response:
         who = self._caller(request)
-        self._doors.check_request(who)
+        self._gateway.check_request(who)
         known = {*operation.query, "user"}  # a caller without a token may be named so
         for name in request.query_params:
             if name not in known:
@@ -153,12 +153,12 @@ class App:
                     f"?{name[:100]}: there is no such parameter here; known are {', '.join(sorted(known))}"
                 )
         request.scope["path_params"] = values
-        return await operation.handler(Call(self._doors, request, who))
+        return await operation.handler(Call(self._gateway, request, who))
 
     def _caller(self, request: Request) -> Principal:
         address = request.client.host if request.client else ""
         user = request.query_params.get("user", "")
-        return self._doors.identity.principal(Caller(address, request.headers, user, request.scope["http_version"]))
+        return self._gateway.identity.principal(Caller(address, request.headers, user, request.scope["http_version"]))
 
 
 def _path(request: Request) -> str:

@@ -6,8 +6,8 @@ import re
 from http import HTTPStatus
 from typing import Any
 
-from recado import __version__
 from recado.server.http.operations import OPERATIONS, Body, Operation
+from recado.version import __version__
 
 # --- The schemas of ``/openapi.json``: what requests and answers hold ------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
-from recado.server.consumer import REVOKED, Notified
+from recado.server.consumer import REVOKED, OutgoingNotification
 from recado.server.engine import Engine
 from recado.server.http.problems import UnauthenticatedError
 from recado.server.permissions import Conflict, Principal
@@ -31,12 +31,12 @@ class Poll:
         self.who, self.address, self.window = who, address, WINDOW
         self._closed = closed
         self._ended = ""
-        self.notifications: dict[int, Notified] = {}
+        self.notifications: dict[int, OutgoingNotification] = {}
         self.notices: dict[int, Gap | SubCancelled] = {}
         self.asking = self._turn = 0
         self._news = asyncio.Event()
 
-    def push(self, notifications: Sequence[Notified]) -> None:
+    def push(self, notifications: Sequence[OutgoingNotification]) -> None:
         self.notifications.update((notified.nid, notified) for notified in notifications)
         self._news.set()
 
@@ -116,15 +116,15 @@ class Polls:
             raise Conflict(f"device {device!r} has not polled lately; take again, then acknowledge")
         leg.forget(upto, notices)
         if upto is not None:
-            self._engine.acked(leg, upto)
+            self._engine.acknowledge(leg, upto)
         if notices:
-            self._engine.noticed(leg, notices)
+            self._engine.confirm_notices(leg, notices)
 
     def _expire(self, key: tuple[str, str]) -> None:
         leg = self._legs.get(key)
         if leg is not None and not leg.asking:
             self._drop(key, leg)
-            self._engine.lost(leg, "no poll came")
+            self._engine.lose(leg, "no poll came")
 
     def _drop(self, key: tuple[str, str], leg: Poll) -> None:
         if self._legs.get(key) is leg:
@@ -140,11 +140,11 @@ class Polls:
         for leg in list(self._legs.values()):
             if tokens.current(leg.who) is None:
                 leg.close(REVOKED)
-                self._engine.lost(leg, REVOKED)
+                self._engine.lose(leg, REVOKED)
 
     def close(self) -> None:
         for key in list(self._legs):
             self._stop_timer(key)
             leg = self._legs.pop(key)
             leg.close("draining")
-            self._engine.lost(leg, "draining")
+            self._engine.lose(leg, "draining")

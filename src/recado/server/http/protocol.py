@@ -20,7 +20,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.close import Lingering
 from recado.server.http.problems import CONTENT_TYPE, answer
 from recado.server.websocket import PATH, Connection
@@ -32,22 +32,22 @@ class HttpConnection(H11Protocol):
     """An HTTP/1.1 connection."""
 
     def __init__(
-        self, config: UvicornConfig, state: ServerState, doors: Doors, sockets: dict[Connection, None]
+        self, config: UvicornConfig, state: ServerState, gateway: Gateway, sockets: dict[Connection, None]
     ) -> None:
         super().__init__(config, state, {})
-        self._doors, self._sockets = doors, sockets
+        self._gateway, self._sockets = gateway, sockets
         self._patience: asyncio.TimerHandle | None = None
         self._counted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._lingering = Lingering(cast(asyncio.Transport, transport))
         super().connection_made(cast(asyncio.Transport, self._lingering))
-        if self._doors.connections >= self._doors.config.sessions.connections or self._doors.draining:
-            self._doors.metrics.by["connections_refused"]["too many"] += 1
+        if self._gateway.connections >= self._gateway.config.sessions.connections or self._gateway.draining:
+            self._gateway.metrics.by["connections_refused"]["too many"] += 1
             self._say(503, "the service has as many connections as it may have, or is stopping; try again later")
             return
         self._counted = True
-        self._doors.connections += 1
+        self._gateway.connections += 1
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -78,7 +78,7 @@ class HttpConnection(H11Protocol):
         return self.conn.their_state is h11.SEND_BODY and bool(complete)
 
     def _wait_for_head(self) -> None:
-        self._patience = self.loop.call_later(self._doors.config.sessions.hello_seconds, self._lost_patience)
+        self._patience = self.loop.call_later(self._gateway.config.sessions.hello_seconds, self._lost_patience)
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:
@@ -87,7 +87,7 @@ class HttpConnection(H11Protocol):
 
     def _lost_patience(self) -> None:
         self._patience = None
-        self._doors.metrics.by["connections_refused"]["silent"] += 1
+        self._gateway.metrics.by["connections_refused"]["silent"] += 1
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._say(408, "the request did not come in time")
         else:
@@ -100,7 +100,7 @@ class HttpConnection(H11Protocol):
     def _release(self) -> None:
         if self._counted:
             self._counted = False
-            self._doors.connections -= 1
+            self._gateway.connections -= 1
 
     # -- uvicorn's hooks -----------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class HttpConnection(H11Protocol):
         head = [event.method, b" ", event.target, b" HTTP/1.1\r\n"]
         for name, value in self.headers:
             head += [name, b": ", value, b"\r\n"]
-        connection = Connection(self._doors, self._sockets)
+        connection = Connection(self._gateway, self._sockets)
         self._lingering.plain.set_protocol(connection)
         connection.connection_made(self._lingering.plain)
         connection.data_received(b"".join([*head, b"\r\n", self.conn.trailing_data[0]]))
@@ -127,7 +127,7 @@ class HttpConnection(H11Protocol):
         """The answer to what is no HTTP, called while the error is handled."""
         error: Any = sys.exc_info()[1]
         status = 431 if getattr(error, "error_status_hint", 400) == 431 else 400
-        self._doors.metrics.by["connections_refused"]["no HTTP"] += 1
+        self._gateway.metrics.by["connections_refused"]["no HTTP"] += 1
         self._say(status, f"this is no HTTP request that the service reads: {error}"[:300])
 
     def _say(self, status: int, text: str) -> None:

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from recado.errors import RecadoError
 from recado.model.values import parse_time
-from recado.server.gateway import Doors
+from recado.server.gateway import Gateway
 from recado.server.http.problems import StatusError, TooLargeError
 from recado.server.permissions import Principal
 
@@ -32,8 +32,8 @@ class ParameterError(RecadoError):
 class Call:
     """A request of an authenticated caller."""
 
-    def __init__(self, doors: Doors, request: Request, who: Principal) -> None:
-        self.doors, self.engine, self.request, self.who = doors, doors.engine, request, who
+    def __init__(self, gateway: Gateway, request: Request, who: Principal) -> None:
+        self.gateway, self.engine, self.request, self.who = gateway, gateway.engine, request, who
 
     def path(self, name: str) -> str:
         value: str = self.request.path_params[name]
@@ -86,7 +86,7 @@ class Call:
         """The whole body."""
         if self.request.headers.get("content-encoding", "identity").lower() != "identity":
             raise StatusError(415, "compressed bodies are not read; send it plain")
-        most = self.doors.config.limits.body_bytes
+        most = self.gateway.config.limits.body_bytes
         announced = self.request.headers.get("content-length", "0")
         if announced.isdigit() and int(announced) > most:
             raise TooLargeError(f"the body has {int(announced):,} bytes; the limit is {most:,}")
@@ -99,7 +99,7 @@ class Call:
         stream = self.request.stream()
         try:
             while True:
-                patience = self.doors.config.sessions.hello_seconds + size / _BYTES_A_SECOND
+                patience = self.gateway.config.sessions.hello_seconds + size / _BYTES_A_SECOND
                 async with asyncio.timeout_at(begun + patience):
                     part = await anext(stream, None)
                 if part is None:

@@ -16,8 +16,8 @@ from recado.errors import EventError
 from recado.model.codec import parse_json, read_event, split_batch
 from recado.model.event import Event
 from recado.protocols.session.messages import Gap, SubCancelled
-from recado.server.consumer import Notified
-from recado.server.gateway import Doors
+from recado.server.consumer import OutgoingNotification
+from recado.server.gateway import Gateway
 from recado.server.http.problems import TooLargeError
 from recado.server.http.request import MOST, Call, ParameterError, json_answer, lines_answer, page, raw_answer
 from recado.server.metrics import CONTENT_TYPE, exposition
@@ -33,7 +33,7 @@ async def subscribe(call: Call) -> Response:
     """Subscribe; the answer leaves when the subscription is durable. The same id replaces."""
     call.check_media("application/json")
     raw = await call.body()
-    held = await call.doors.subscribe(call.who, raw, call.text("device") or HTTP_DEVICE)
+    held = await call.gateway.subscribe(call.who, raw, call.text("device") or HTTP_DEVICE)
     return json_answer(shown(held.members()), 201, {"location": f"/v1/subscriptions/{quote(held.id, safe='')}"})
 
 
@@ -124,17 +124,17 @@ class _Take(msgspec.Struct, forbid_unknown_fields=True):
 
 async def take(call: Call) -> Response:
     """The next notifications, waiting for the first; those that are not acknowledged come again."""
-    call.doors.check_open()
+    call.gateway.check_open()
     wanted = await call.members(_Take)
     _check_self(call)
     if not 1 <= wanted.limit <= MOST:
         raise ParameterError(f"$.limit: must be from 1 to {MOST:,}")
-    if not 0 <= wanted.wait <= call.doors.config.limits.poll_seconds:
-        raise ParameterError(f"$.wait: must be from 0 to {call.doors.config.limits.poll_seconds:g} seconds")
+    if not 0 <= wanted.wait <= call.gateway.config.limits.poll_seconds:
+        raise ParameterError(f"$.wait: must be from 0 to {call.gateway.config.limits.poll_seconds:g} seconds")
     if wanted.upto is not None or wanted.notices:
-        call.doors.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
+        call.gateway.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
     client = call.request.client
-    leg = await call.doors.polls.take(call.who, wanted.device, client.host if client else "", wanted.wait)
+    leg = await call.gateway.polls.take(call.who, wanted.device, client.host if client else "", wanted.wait)
     found = sorted(leg.notifications.values(), key=lambda notified: notified.nid)
     return _answer(page(found, wanted.limit, _size), tuple(leg.notices.values()))
 
@@ -149,7 +149,7 @@ async def acknowledge(call: Call) -> Response:
     """Confirm everything up to a nid, and notices, that ``take`` returned to this device."""
     wanted = await call.members(_Acknowledgement)
     _check_self(call)
-    call.doors.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
+    call.gateway.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
     return Response(status_code=204)
 
 
@@ -160,11 +160,13 @@ def _check_self(call: Call) -> None:
         raise Unknown(f"only {call.user()!r} takes from this mailbox; peek looks without taking")
 
 
-def _size(notified: Notified) -> int:
+def _size(notified: OutgoingNotification) -> int:
     return len(notified.event)
 
 
-def _answer(notifications: Sequence[Notified], notices: tuple[Gap | SubCancelled, ...], more: bytes = b"") -> Response:
+def _answer(
+    notifications: Sequence[OutgoingNotification], notices: tuple[Gap | SubCancelled, ...], more: bytes = b""
+) -> Response:
     parts = b",".join(notified.message() for notified in notifications)
     return raw_answer(b'{"notifications":[%b],"notices":%b%b}' % (parts, _encode(notices), more))
 
@@ -213,7 +215,7 @@ _NO_CONTEXT = ("ce-data", "ce-data_base64", "ce-datacontenttype")
 
 async def publish(call: Call) -> Response:
     """Store events; the answer is their acknowledgement."""
-    call.doors.check_open()
+    call.gateway.check_open()
     binary = "ce-specversion" in call.request.headers
     if not binary:
         call.check_media(JSON, CLOUDEVENT, BATCH, LINES)
@@ -221,7 +223,7 @@ async def publish(call: Call) -> Response:
     single = binary or call.media == CLOUDEVENT or (call.media == JSON and raw.lstrip()[:1] != b"[")
     events = [_binary(call, raw)] if binary else _events(call, raw, single)
     events = [_attributed(event, call.request.headers.get(PUBLISHER)) for event in events]
-    call.doors.check_publish(call.who, len(events))
+    call.gateway.check_publish(call.who, len(events))
     positions = await call.engine.publish(call.who, events)
     if single:
         return json_answer({"id": events[0].id, "position": positions[0], "notificationId": events[0].id}, 202)
@@ -229,7 +231,7 @@ async def publish(call: Call) -> Response:
 
 
 def _events(call: Call, raw: bytes, single: bool) -> list[Event]:
-    limits, most = call.doors.limits, call.doors.config.limits.batch_events
+    limits, most = call.gateway.limits, call.gateway.config.limits.batch_events
     if single:
         return [_event(call, raw)]
     if call.media == LINES:
@@ -244,11 +246,11 @@ def _events(call: Call, raw: bytes, single: bool) -> list[Event]:
 
 
 def _event(call: Call, raw: bytes, place: str = "") -> Event:
-    limit = call.doors.limits.event_bytes
+    limit = call.gateway.limits.event_bytes
     if len(raw) > limit:
         raise TooLargeError(f"{place}$: the event has {len(raw):,} bytes; the limit is {limit:,}")
     try:
-        event = read_event(raw, default_id=uuid4().hex, limits=call.doors.limits)
+        event = read_event(raw, default_id=uuid4().hex, limits=call.gateway.limits)
     except EventError as error:
         raise EventError(f"{place}{error}") from None
     if call.media in (CLOUDEVENT, BATCH) and not event.source:  # the media type promises CloudEvents, which have one
@@ -269,7 +271,7 @@ def _binary(call: Call, raw: bytes) -> Event:
         members["datacontenttype"] = content
     if raw:
         members.update(_data(call, raw))
-    return read_event(members, limits=call.doors.limits)
+    return read_event(members, limits=call.gateway.limits)
 
 
 def _text(name: str, value: str) -> str:
@@ -280,7 +282,7 @@ def _text(name: str, value: str) -> str:
 
 
 def _data(call: Call, raw: bytes) -> dict[str, Any]:
-    limit = call.doors.limits.event_bytes
+    limit = call.gateway.limits.event_bytes
     if len(raw) > limit:
         raise TooLargeError(f"the event's data have {len(raw):,} bytes; the limit is {limit:,}")
     if call.media == JSON or call.media.endswith("+json"):
@@ -353,7 +355,7 @@ async def replay_through(call: Call) -> Response:
 async def _answer_replay(call: Call, record: bytes, position: int | None, since: Any, limit: int | None) -> Response:
     """The first event is found before the answer begins, so that an error is still an error."""
     damage: dict[str, None] = {}
-    found = call.doors.replay(call.who, record, position=position, since=since, limit=limit, damage=damage)
+    found = call.gateway.replay(call.who, record, position=position, since=since, limit=limit, damage=damage)
     first = await anext(found, None)
 
     async def lines() -> AsyncIterator[bytes]:
@@ -385,7 +387,7 @@ async def dead_letters(call: Call) -> Response:
     user = call.text("user") or call.who.user
     authorise(call.who, "read", user=user)
     limit = call.number("limit", MOST, 1) or 100
-    found = call.doors.letters.of(user, limit + 1, call.number("after") or 0)
+    found = call.gateway.letters.of(user, limit + 1, call.number("after") or 0)
     shown = page(found, limit, lambda letter: len(letter.event))
     more = {"next": shown[-1].number} if len(shown) < len(found) else {}
     return json_answer({"dead_letters": [letter.members() for letter in shown], **more})
@@ -394,18 +396,18 @@ async def dead_letters(call: Call) -> Response:
 async def purge_dead_letters(call: Call) -> Response:
     user = call.text("user") or call.who.user
     authorise(call.who, "manage", user=user)
-    return json_answer({"purged": call.doors.letters.purge(user)})
+    return json_answer({"purged": call.gateway.letters.purge(user)})
 
 
 async def forget_dead_letter(call: Call) -> Response:
-    call.doors.letters.forget(_letter(call).number)
+    call.gateway.letters.forget(_letter(call).number)
     return Response(status_code=204)
 
 
 async def retry_dead_letter(call: Call) -> Response:
     """Send it once more, after all that waits for its target now."""
     letter = _letter(call)
-    call.doors.webhooks.retry(letter)
+    call.gateway.webhooks.retry(letter)
     return json_answer({"number": letter.number, "retried": True}, 202)
 
 
@@ -413,7 +415,7 @@ def _letter(call: Call) -> Letter:
     text = call.path("number")
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise ParameterError(f"the number of a dead letter is a whole number, not {text[:50]!r}")
-    letter = call.doors.letters.find(int(text))
+    letter = call.gateway.letters.find(int(text))
     if letter is None or (letter.user != call.who.user and not call.who.admin):
         raise Unknown(f"there is no dead letter {text}")  # nobody learns which numbers others have
     authorise(call.who, "manage", user=letter.user)
@@ -431,16 +433,16 @@ def healthz() -> Response:
     return json_answer({"status": "ok"})
 
 
-def readyz(doors: Doors) -> Response:
+def readyz(gateway: Gateway) -> Response:
     """It accepts publications and subscriptions. While it loads what is stored, publications are accepted already."""
-    ready = doors.engine.ready and doors.engine.loaded and not doors.draining
-    word = "ready" if ready else "draining" if doors.draining else "loading" if doors.engine.ready else "starting"
+    ready = gateway.engine.ready and gateway.engine.loaded and not gateway.draining
+    word = "ready" if ready else "draining" if gateway.draining else "loading" if gateway.engine.ready else "starting"
     return json_answer({"status": word}, 200 if ready else 503)
 
 
 async def metrics(call: Call) -> Response:
     _check(call)
-    body = exposition(call.doors.metrics, lambda: states(call.doors))
+    body = exposition(call.gateway.metrics, lambda: states(call.gateway))
     return Response(body, 200, {"content-type": CONTENT_TYPE})
 
 
@@ -449,10 +451,10 @@ async def status(call: Call) -> Response:
     return json_answer(call.engine.status())
 
 
-def states(doors: Doors) -> dict[str, float]:
+def states(gateway: Gateway) -> dict[str, float]:
     """The engine's figures of this moment, flat, with the connections."""
-    found: dict[str, float] = {"connections": float(doors.connections)}
-    _flatten("", doors.engine.status(), found)
+    found: dict[str, float] = {"connections": float(gateway.connections)}
+    _flatten("", gateway.engine.status(), found)
     return found
 
 
@@ -465,5 +467,5 @@ def _flatten(prefix: str, members: Mapping[str, Any], found: dict[str, float]) -
 
 
 def _check(call: Call) -> None:
-    if not call.doors.identity.open:
+    if not call.gateway.identity.open:
         authorise(call.who, "administer")

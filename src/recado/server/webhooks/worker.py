@@ -23,17 +23,17 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from recado import __version__
 from recado.errors import RecadoError
 from recado.model.codec import read_event, write_cloudevent
 from recado.model.values import format_time
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
-from recado.server.consumer import Notified
+from recado.server.consumer import OutgoingNotification
 from recado.server.engine import Engine
 from recado.server.permissions import Conflict, Principal, Unknown
-from recado.server.requests import Held, webhook_device
+from recado.server.requests import SubscriptionInfo, webhook_device
 from recado.server.webhooks.dead_letters import Letter, Letters
 from recado.server.webhooks.targets import Address, Webhook, WebhookError, read_webhook, resolve
+from recado.version import __version__
 
 if TYPE_CHECKING:
     import httpx
@@ -204,7 +204,7 @@ class Target:
         self.last = False  # nothing new will come
         self._news = news
 
-    def push(self, notifications: Sequence[Notified]) -> None:
+    def push(self, notifications: Sequence[OutgoingNotification]) -> None:
         self.items.extend(Item(notified.nid, notified.event) for notified in notifications)
         self._news(self)
 
@@ -242,7 +242,7 @@ class Webhooks:
             for held in self._engine.subscriptions(Principal("recado", admin=True), "*"):
                 self._watch(held, True)
 
-    def _watch(self, held: Held, active: bool) -> None:
+    def _watch(self, held: SubscriptionInfo, active: bool) -> None:
         members = held.record.get("webhook")
         if members is None or not self._settings.enabled:
             return
@@ -269,7 +269,7 @@ class Webhooks:
             target.webhook, target.address = webhook, webhook.url
             return
         target = self._targets[user, sub_id] = Target(user, sub_id, webhook, self._work_on)
-        self._engine.attach_alone(user, webhook_device(sub_id), target)
+        self._engine.attach_webhook(user, webhook_device(sub_id), target)
 
     def retry(self, letter: Letter) -> None:
         """Send a dead letter again; it is forgotten when its target takes it."""
@@ -287,7 +287,7 @@ class Webhooks:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
         for target in self._targets.values():
-            self._engine.lost(target, "draining")
+            self._engine.lose(target, "draining")
 
     # -- the work ------------------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class Webhooks:
             while target.notices or target.items:
                 if target.notices:
                     notices, target.notices = target.notices, []
-                    self._engine.noticed(target, notices)
+                    self._engine.confirm_notices(target, notices)
                 if target.items:
                     await self._next(target, sender)
             if target.last:
@@ -322,7 +322,7 @@ class Webhooks:
         if target.items and target.items[0] is item:
             target.items.popleft()
         if item.letter is None:
-            self._engine.acked_one(target, item.nid)
+            self._engine.acknowledge_one(target, item.nid)
 
     async def _deliver(self, target: Target, item: Item, sender: Sender) -> None:
         """Attempts until it is taken, or given up."""
@@ -373,7 +373,7 @@ class Webhooks:
         target.close("ended")
         if self._targets.get((target.user, target.sub_id)) is target:
             del self._targets[target.user, target.sub_id]
-        self._engine.lost(target, "ended")
+        self._engine.lose(target, "ended")
 
     async def _cancel(self, target: Target) -> None:
         """The target says that it is gone for good."""

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from recado import __version__
 from recado.sim.runs.run import Outcome
 from recado.sim.runs.scenario import Run, ScenarioError, parameters
+from recado.version import __version__
 
 # --- The journal of a sweep: one line for every finished run, so that a sweep which was broken off goes on -----------
 #

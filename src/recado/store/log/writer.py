@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import NoReturn
 
 import msgspec
@@ -34,10 +34,10 @@ from recado.model.event import Event
 from recado.model.values import microseconds
 from recado.store.log import manifest as manifests
 from recado.store.log.manifest import FORMAT, LOCK, MANIFEST, SEGMENTS, TAIL, TAIL_WAL, Manifest, SegmentEntry
-from recado.store.log.reader import tail_pieces
+from recado.store.log.reader import LogReader, tail_pieces
 from recado.store.log.rows import Entry, Row, instant_of, prepare, stored
 from recado.store.log.segments import write_segment
-from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings, Segment
+from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings, OnDamage, Segment
 from recado.store.log.tail import State, Tail
 from recado.store.sqlite import check_wal
 
@@ -162,8 +162,8 @@ def wall_clock() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
 
 
-class EventLog:
-    """The writer of a log folder; a second one is refused while this one is open."""
+class SqliteEventLog:
+    """The writer of a log folder, a ``recado.store.protocols.EventLog``; a second one is refused while it is open."""
 
     def __init__(self, path: str | PathLike[str], settings: LogSettings, clock: Clock) -> None:
         """Use ``open``, which reads better."""
@@ -175,6 +175,7 @@ class EventLog:
         self._doubtful = True  # whether these are what is stored
         self._sealing = Lock()  # held by seal and expire, and always taken before _lock
         self._lock = Lock()  # guards the connection and the counts
+        self._grown = Condition(self._lock)  # told whenever there is more to read
         with _explained(f"{self.path} cannot be opened as an event log"):
             _make_folders(self.path)
             self._folder_lock = FolderLock(self.path)
@@ -186,11 +187,13 @@ class EventLog:
             raise
 
     @classmethod
-    def open(cls, path: str | PathLike[str], settings: LogSettings = DEFAULTS, clock: Clock = wall_clock) -> EventLog:
+    def open(
+        cls, path: str | PathLike[str], settings: LogSettings = DEFAULTS, clock: Clock = wall_clock
+    ) -> SqliteEventLog:
         """Open the log in a folder for writing; a new one, if the folder has none."""
         return cls(path, settings, clock)
 
-    def __enter__(self) -> EventLog:
+    def __enter__(self) -> SqliteEventLog:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -201,6 +204,7 @@ class EventLog:
         with self._sealing, self._lock:
             if not self._closed:
                 self._closed = True
+                self._grown.notify_all()
                 self._tail.close()
                 self._folder_lock.release()
 
@@ -208,6 +212,11 @@ class EventLog:
     def identity(self) -> str:
         """The log's own name; it never changes, and copies have it, too."""
         return self._manifest.log
+
+    @property
+    def epoch(self) -> int:
+        """Always the same: the lock of the folder sees to it that no other writer takes over while this one is open."""
+        return 1
 
     @property
     def first(self) -> int:
@@ -243,6 +252,7 @@ class EventLog:
                 self._doubtful = False
                 self._next, self._accepted_at = ranges[-1].stop, rows[-1][1]
                 self._bytes += sum(len(row[6]) for row in rows)
+                self._grown.notify_all()
             return ranges
 
     def _numbered(self, appends: Sequence[Sequence[Entry]]) -> tuple[list[Row], list[range]]:
@@ -269,6 +279,24 @@ class EventLog:
     def _check_open(self) -> None:
         if self._closed:
             raise LogError(f"the log {self.path} is closed")
+
+    # -- read ----------------------------------------------------------------------------------------------------------
+
+    def read(
+        self, start: int | None = None, end: int | None = None, *, on_damage: OnDamage | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The events of ``[start, end)`` in batches, as ``LogReader.read`` has them."""
+        return LogReader(self.path).read(start, end, on_damage=on_damage)
+
+    def position_at(self, instant: datetime, on_damage: OnDamage | None = None) -> int:
+        """The first position that was accepted at or after the instant; the log's end if there is none."""
+        return LogReader(self.path).position_at(instant, on_damage)
+
+    def wait(self, position: int, timeout: float | None = None) -> bool:
+        """Wait until there is an event at a position; False if ``timeout`` seconds pass, or the log is closed."""
+        with self._grown:
+            self._grown.wait_for(lambda: self._closed or self._next > position, timeout)
+            return self._next > position
 
     # -- seal ----------------------------------------------------------------------------------------------------------
 
@@ -349,9 +377,9 @@ class EventLog:
     def _reading(self) -> Tail:
         return Tail(self.path / TAIL, writable=False, busy_seconds=self.settings.busy_seconds)
 
-    # -- expire --------------------------------------------------------------------------------------------------------
+    # -- retain --------------------------------------------------------------------------------------------------------
 
-    def expire(self, max_age: timedelta | None = None, max_bytes: int | None = None) -> list[Segment]:
+    def retain(self, max_age: timedelta | None = None, max_bytes: int | None = None) -> list[Segment]:
         """Remove the oldest segments: those accepted longer ago than ``max_age``, and as many as ``max_bytes`` asks.
 
         Only whole segments go, so up to a segment more than asked for is kept, and the tail always is.

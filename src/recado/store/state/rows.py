@@ -1,4 +1,6 @@
-"""The rows of the state: what each table keeps, and the checksum that every row carries.
+"""The rows of the state as SQLite has them: the checksum that every row carries, and reading them all.
+
+What the tables keep is declared in ``recado.broker.persistence``.
 
 A row is its key, a body in MessagePack and a 64-bit BLAKE2b checksum over the table's name, the key and the body, so
 that no row is believed that was changed, or that belongs elsewhere. Mail has columns instead of a body, for there are
@@ -11,14 +13,14 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from recado.broker.persistence import KINDS, MAILBOXES, Key, Loaded, NotificationRow, Row
+from recado.broker.state import ORDINAL_BITS
 from recado.errors import RecadoError
 
-POSITION_BITS = 20
-"""A nid is ``position << 20 | ordinal``."""
 DISPATCHED = ("dispatched", "dispatched, again")
 """The mark of what is dispatched, twice: without it nobody would know which events are still to be notified."""
 
@@ -31,104 +33,12 @@ class StateError(RecadoError):
         self.passing = passing
 
 
-class _Row(msgspec.Struct, array_like=True, gc=False):
-    pass
-
-
-class SubscriptionRow(_Row):
-    """``until`` is None while it is active; ``record`` is JSON."""
-
-    serial: int
-    user: str
-    id: str
-    ordinal: int
-    device: str
-    scope: str
-    record: bytes
-    expires_at: int
-    since: int
-    until: int | None = None
-    last_notified: int | None = None
-    ended_at: int | None = None
-    reason: str = ""
-    notified: int = 0
-
-
-class NoticeRow(_Row):
-    """``nids`` are 64-bit integers in the machine's order; ``at`` is when its age began."""
-
-    id: int
-    user: str
-    device: str
-    reason: str
-    after: int
-    sub_ids: tuple[str, ...]
-    count: int
-    nids: bytes
-    at: int | None = None
-
-
-class DeviceRow(_Row):
-    user: str
-    device: str
-    seen_at: int
-    connected: bool
-    beyond: int = -1
-
-
-class BoxRow(_Row):
-    number: int
-    user: str
-    device: str
-
-
-class MailRow(NamedTuple):
-    nid: int
-    box: int
-    at: int
-    sub_id: str
-
-
-class Batch(msgspec.Struct):
-    """One transaction. ``dispatched``: the events before this position have got their notifications."""
-
-    dispatched: int | None = None
-    subscriptions: list[SubscriptionRow] = []
-    forget_subscriptions: list[int] = []
-    boxes: list[BoxRow] = []
-    mail: list[MailRow] = []
-    held: dict[int, bytes] = {}
-    gone: list[tuple[int, int]] = []  # nid and box
-    forget_boxes: list[int] = []  # without mail
-    notices: list[NoticeRow] = []
-    forget_notices: list[int] = []
-    devices: list[DeviceRow] = []
-    forget_devices: list[tuple[str, str]] = []
-    values: dict[tuple[str, str], bytes | None] = {}  # by space and key
-
-
-class Loaded(msgspec.Struct):
-    """Everything that is kept, but for values, which are asked for one by one. Without its mark, what was dispatched is
-    not known, and ``dispatched`` is None.
-    """
-
-    dispatched: int | None
-    subscriptions: list[SubscriptionRow]
-    boxes: list[BoxRow]
-    mail: list[MailRow]
-    held: dict[int, bytes]
-    notices: list[NoticeRow]
-    devices: list[DeviceRow]
-    damage: list[str]
-    unreadable: list[tuple[int, int]]  # mail whose row or event is damaged: nid and box
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _MAIL = struct.Struct("<qqq")
 _KEY = struct.Struct("<q")
 
 
-def packed(row: _Row) -> bytes:
+def packed(row: Row) -> bytes:
     return _encode(row)
 
 
@@ -142,6 +52,16 @@ def number_key(number: int) -> bytes:
 
 def text_key(*texts: str) -> bytes:
     return _encode(texts)
+
+
+def column_value(key: Key) -> int | bytes:
+    """The key of a thing as its column holds it."""
+    return key if isinstance(key, int) else text_key(*key)
+
+
+def key_bytes(value: int | bytes) -> bytes:
+    """The value of a key's column as checksums take it."""
+    return number_key(value) if isinstance(value, int) else value
 
 
 def mail_checksum(nid: int, box: int, at: int, sub_id: bytes) -> bytes:
@@ -166,31 +86,30 @@ def read_all(db: sqlite3.Connection) -> Loaded:
     """Everything intact, and what is not."""
     damage: list[str] = []
     bad: list[tuple[str, str, Any]] = []
-
-    def rows(table: str, column: str, kind: Any) -> Iterator[Any]:
-        for key, body, check in db.execute(f"SELECT {column}, body, checksum FROM {table}"):  # noqa: S608  # ours
-            row = decoded(kind, body) if _is_intact(table, key, body, check) else None
-            if row is None:
-                bad.append((table, column, key))
-            else:
-                yield row
-
-    boxes = list(rows("boxes", "number", BoxRow))
-    held = _held(db, bad)
-    mail, unreadable = _mail(db, held, {box.number for box in boxes}, bad)
+    found = {kind.table: list(_rows(db, kind.table, kind.column, kind.row, bad)) for kind in KINDS}
+    events = _events(db, bad)
+    notifications, unreadable = _notifications(db, events, {row.number for row in found[MAILBOXES.table]}, bad)
     loaded = Loaded(
         dispatched=_dispatched(db, damage),
-        subscriptions=list(rows("subscriptions", "serial", SubscriptionRow)),
-        boxes=boxes,
-        mail=mail,
-        held=held,
-        notices=list(rows("notices", "id", NoticeRow)),
-        devices=list(rows("devices", "key", DeviceRow)),
+        rows=found,
+        notifications=notifications,
+        events=events,
         damage=damage,
         unreadable=unreadable,
     )
     _set_aside(db, bad, damage)
     return loaded
+
+
+def _rows(
+    db: sqlite3.Connection, table: str, column: str, row_type: type[Row], bad: list[tuple[str, str, Any]]
+) -> Iterator[Any]:
+    for key, body, check in db.execute(f"SELECT {column}, body, checksum FROM {table}"):  # noqa: S608  # ours
+        row = decoded(row_type, body) if _is_intact(table, key, body, check) else None
+        if row is None:
+            bad.append((table, column, key))
+        else:
+            yield row
 
 
 def _is_intact(table: str, key: Any, body: Any, check: Any) -> bool:
@@ -200,7 +119,7 @@ def _is_intact(table: str, key: Any, body: Any, check: Any) -> bool:
     return type(raw) is bytes and checksum(table, raw, body) == check
 
 
-def _held(db: sqlite3.Connection, bad: list[tuple[str, str, Any]]) -> dict[int, bytes]:
+def _events(db: sqlite3.Connection, bad: list[tuple[str, str, Any]]) -> dict[int, bytes]:
     held: dict[int, bytes] = {}
     for position, event, check in db.execute("SELECT position, body, checksum FROM held"):
         if type(event) is bytes and checksum("held", number_key(position), event) == check:
@@ -210,18 +129,18 @@ def _held(db: sqlite3.Connection, bad: list[tuple[str, str, Any]]) -> dict[int, 
     return held
 
 
-def _mail(
+def _notifications(
     db: sqlite3.Connection, held: dict[int, bytes], boxes: set[int], bad: list[tuple[str, str, Any]]
-) -> tuple[list[MailRow], list[tuple[int, int]]]:
+) -> tuple[list[NotificationRow], list[tuple[int, int]]]:
     """In the order of nids."""
-    mail: list[MailRow] = []
+    mail: list[NotificationRow] = []
     unreadable: list[tuple[int, int]] = []
     for nid, box, at, sub_id, check in db.execute("SELECT nid, box, at, sub_id, checksum FROM mail ORDER BY nid, box"):
         numbered = type(nid) is type(box) is int
         typed = numbered and type(at) is int and type(sub_id) is bytes
         whole = typed and mail_checksum(nid, box, at, sub_id) == check
-        if whole and box in boxes and nid >> POSITION_BITS in held:
-            mail.append(MailRow(nid, box, at, sub_id.decode()))
+        if whole and box in boxes and nid >> ORDINAL_BITS in held:
+            mail.append(NotificationRow(nid, box, at, sub_id.decode()))
         else:
             if numbered:
                 unreadable.append((nid, box))

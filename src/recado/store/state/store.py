@@ -20,15 +20,17 @@ from typing import Any
 import msgspec
 
 from recado import files
+from recado.broker.persistence import KINDS, Batch, Key, Kind, Loaded, Row
+from recado.broker.state import ORDINAL_BITS
 from recado.store.log.settings import LogError
+from recado.store.protocols import FencedError
 from recado.store.sqlite import Connection, check_wal, run_many
 from recado.store.state.rows import (
     DISPATCHED,
-    POSITION_BITS,
-    Batch,
-    Loaded,
     StateError,
     checksum,
+    column_value,
+    key_bytes,
     mail_checksum,
     number_key,
     packed,
@@ -113,12 +115,9 @@ def copy_state(path: Path, target: Path) -> None:
 
 _TABLES = {
     "marks": "name",
-    "subscriptions": "serial",
-    "boxes": "number",
+    **{kind.table: kind.column for kind in KINDS},
     "mail": "nid",
     "held": "position",
-    "notices": "id",
-    "devices": "key",
     "kept": "space, key",
 }
 _SUFFIXES = ("", "-wal", "-shm")
@@ -192,8 +191,8 @@ BUSY_SECONDS = 10.0
 _PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
 
-class StateStore:
-    """The state of the service whose folder holds the file."""
+class SqliteStateStore:
+    """The state of the service whose folder holds the file: a ``recado.store.protocols.StateStore``."""
 
     def __init__(self, folder: Path) -> None:
         """Open the file, or make it; ``set_aside`` tells what was wrong with one that had to be replaced."""
@@ -209,12 +208,13 @@ class StateStore:
             if isinstance(error, sqlite3.DatabaseError) and not _is_damage(error):
                 raise self._failed("cannot be opened", error) from error
             self._replace(str(error))
-        self.starts = int(self._db.execute("SELECT value FROM marks WHERE name = 'starts'").fetchone()[0])
+        self.starts = _starts(self._db)
 
     def _opened(self) -> sqlite3.Connection:
         db = connect(self.path)
         try:
             migrate(db, self.path)
+            _make_tables(db)
             _count_start(db)
         except BaseException:
             db.close()
@@ -230,6 +230,7 @@ class StateStore:
             for statement, values in rows.inserts:
                 self._db.executemany(statement, values)
             _count_start(self._db)
+        self.starts = _starts(self._db)
 
     def close(self) -> None:
         self._db.close()
@@ -281,34 +282,31 @@ class StateStore:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def write(self, batch: Batch) -> None:
-        """All of the batch, or an error and nothing of it."""
+        """All of the batch, or an error and nothing of it; FencedError if the state was opened again since."""
         with self._transaction():
-            self._write_mail(batch)
-            self._write_rows(batch)
+            if _starts(self._db) != self.starts:
+                raise FencedError(f"{self.path} was opened by another process; this one writes to it no more")
+            for kind in KINDS:
+                self._put(kind, batch.rows.get(kind.table, ()))
+            self._write_notifications(batch)
+            for kind in KINDS:
+                self._forget(kind, batch.forgotten.get(kind.table, ()))
+            self._write_values(batch)
             if batch.dispatched is not None:
                 for name in DISPATCHED:
                     _mark(self._db, name, batch.dispatched)
 
-    def _write_mail(self, batch: Batch) -> None:
-        self._put("boxes", ((row.number, number_key(row.number), packed(row)) for row in batch.boxes))
-        held = ((p, event, checksum("held", number_key(p), event)) for p, event in batch.held.items())
-        run_many(self._db, "INSERT OR IGNORE INTO held VALUES {}", held)
-        mail = ((n, b, at, s.encode(), mail_checksum(n, b, at, s.encode())) for n, b, at, s in batch.mail)
+    def _write_notifications(self, batch: Batch) -> None:
+        events = ((p, event, checksum("held", number_key(p), event)) for p, event in batch.events.items())
+        run_many(self._db, "INSERT OR IGNORE INTO held VALUES {}", events)
+        mail = ((n, b, at, s.encode(), mail_checksum(n, b, at, s.encode())) for n, b, at, s in batch.notifications)
         run_many(self._db, "INSERT OR REPLACE INTO mail VALUES {}", mail)
         if batch.gone:
             run_many(self._db, FORGET_MAIL, batch.gone)
-            positions = sorted({nid >> POSITION_BITS for nid, _ in batch.gone})
+            positions = sorted({nid >> ORDINAL_BITS for nid, _ in batch.gone})
             run_many(self._db, FORGET_HELD, ((position,) for position in positions))
-        self._drop("boxes", "number", batch.forget_boxes)
 
-    def _write_rows(self, batch: Batch) -> None:
-        self._put("subscriptions", ((row.serial, number_key(row.serial), packed(row)) for row in batch.subscriptions))
-        self._put("notices", ((row.id, number_key(row.id), packed(row)) for row in batch.notices))
-        devices = ((text_key(row.user, row.device), packed(row)) for row in batch.devices)
-        self._put("devices", ((key, key, body) for key, body in devices))
-        self._drop("subscriptions", "serial", batch.forget_subscriptions)
-        self._drop("notices", "id", batch.forget_notices)
-        self._drop("devices", "key", [text_key(*names) for names in batch.forget_devices])
+    def _write_values(self, batch: Batch) -> None:
         for (space, key), body in batch.values.items():
             if body is None:
                 self._db.execute("DELETE FROM kept WHERE space = ? AND key = ?", (space, key))
@@ -316,13 +314,14 @@ class StateStore:
                 row = (space, key, body, checksum("kept", text_key(space, key), body))
                 self._db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", row)
 
-    def _put(self, table: str, rows: Iterable[tuple[int | bytes, bytes, bytes]]) -> None:
-        statement = f"INSERT OR REPLACE INTO {table} VALUES {{}}"  # noqa: S608  # the name is ours
-        run_many(self._db, statement, ((key, body, checksum(table, raw, body)) for key, raw, body in rows))
+    def _put(self, kind: Kind, rows: Iterable[Row]) -> None:
+        statement = f"INSERT OR REPLACE INTO {kind.table} VALUES {{}}"  # noqa: S608  # the name is ours
+        keyed = ((column_value(kind.key_of(row)), packed(row)) for row in rows)
+        run_many(self._db, statement, ((key, body, checksum(kind.table, key_bytes(key), body)) for key, body in keyed))
 
-    def _drop(self, table: str, column: str, keys: Iterable[int | bytes]) -> None:
-        statement = f"DELETE FROM {table} WHERE {column} IN (VALUES {{}})"  # noqa: S608  # the names are ours
-        run_many(self._db, statement, ((key,) for key in keys))
+    def _forget(self, kind: Kind, keys: Iterable[Key]) -> None:
+        statement = f"DELETE FROM {kind.table} WHERE {kind.column} IN (VALUES {{}})"  # noqa: S608  # the names are ours
+        run_many(self._db, statement, ((column_value(key),) for key in keys))
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -332,6 +331,19 @@ def connect(path: Path) -> sqlite3.Connection:
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "journal_size_limit = 67108864"):
         db.execute(f"PRAGMA {pragma}").fetchall()
     return db
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    """A table for every kind of thing that has none yet."""
+    for kind in KINDS:
+        db.execute(
+            f"CREATE TABLE IF NOT EXISTS {kind.table} "
+            f"({kind.column} PRIMARY KEY, body BLOB NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID"
+        )
+
+
+def _starts(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT value FROM marks WHERE name = 'starts'").fetchone()[0])
 
 
 def _count_start(db: sqlite3.Connection) -> None:

@@ -1,1 +1,0 @@
-"""The benchmark of the simulator: steps of machines a second, and how they hold as the network grows."""
