@@ -1,4 +1,4 @@
-"""An engine in this process, legs that remember what they get, and images of its folder as a power cut leaves it.
+"""An engine in this process, consumers that remember what they get, and images of its folder as a power cut leaves it.
 
 SQLite syncs its write-ahead log at every commit (``synchronous = FULL``), so what a power cut may take away is what was
 written to it since. ``Disk`` remembers the write-ahead logs as they were at the last commit of each, and makes images
@@ -71,17 +71,17 @@ async def opened(folder: Path, **sections) -> Engine:
 
 async def drained(engine: Engine, rounds: int = 200) -> Leg:
     """A device comes and takes all that waits for ana."""
-    leg = Leg()
-    engine.attach(ANA, "desk", leg)
+    consumer = Leg()
+    engine.attach(ANA, "desk", consumer)
     for _ in range(rounds):
-        before = len(leg.got)
-        if leg.got:
-            engine.acknowledge(leg, leg.got[-1][0])
+        before = len(consumer.got)
+        if consumer.got:
+            engine.acknowledge(consumer, consumer.got[-1][0])
         await asyncio.sleep(0.002)
-        if len(leg.got) == before:
+        if len(consumer.got) == before:
             break
-    engine.lose(leg, "the test is over")
-    return leg
+    engine.lose(consumer, "the test is over")
+    return consumer
 
 
 class Disk:

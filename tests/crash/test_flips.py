@@ -35,9 +35,9 @@ def filled(tmp_path_factory):
 
     async def take():
         engine = await opened(copy)
-        leg = await drained(engine)
+        consumer = await drained(engine)
         await engine.close()
-        return leg.events
+        return consumer.events
 
     asyncio.run(fill())
     copy = folder.with_name("copy")
@@ -54,16 +54,16 @@ async def look(folder: Path, expected: dict[str, bytes]) -> str:
         assert any(name in str(error) for name in ("tail.sqlite", "manifest.json", "state", ".parquet")), error
         return "refused"
     try:
-        leg = await drained(engine)
-        assert {id: expected[id] for id in leg.events} == leg.events
-        gaps = sum(notice.count for notice in leg.notices if hasattr(notice, "nids"))
+        consumer = await drained(engine)
+        assert {id: expected[id] for id in consumer.events} == consumer.events
+        gaps = sum(notice.count for notice in consumer.notices if hasattr(notice, "nids"))
         damage = [*engine.damage, *await replay(engine, expected)]
         await engine.publish(BOB, [event(10_000)])
     finally:
         await engine.close()
-    if len(leg.events) == len(expected):
+    if len(consumer.events) == len(expected):
         return "noticed" if damage else "harmless"
-    assert damage or gaps, f"{len(expected) - len(leg.events)} are missing, and nobody says so"
+    assert damage or gaps, f"{len(expected) - len(consumer.events)} are missing, and nobody says so"
     return "named"
 
 

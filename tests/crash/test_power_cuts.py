@@ -18,23 +18,23 @@ async def live(folder, operations: int, seed: int, positions: dict, acknowledged
     engine = await opened(folder)
     await engine.subscribe(ANA, RECORD, "desk")
     number = 0
-    leg = None
+    consumer = None
     for _ in range(operations):
         events = [event(number + more) for more in range(rng.choice((1, 1, 2, 5)))]
         number += len(events)
         for position, one in zip(await engine.publish(BOB, events), events, strict=True):
             positions[one.id] = position
         await asyncio.sleep(rng.choice((0, 0, 0.006)))
-        if leg is None and rng.random() < 0.3:
-            leg = Leg(window=8)
-            engine.attach(ANA, "desk", leg)
-        elif leg is not None and leg.got and rng.random() < 0.5:
-            upto = rng.choice(leg.got)[0]
-            acknowledged |= {id: nid for nid, id in leg.got if nid <= upto}
-            engine.acknowledge(leg, upto)
+        if consumer is None and rng.random() < 0.3:
+            consumer = Leg(window=8)
+            engine.attach(ANA, "desk", consumer)
+        elif consumer is not None and consumer.got and rng.random() < 0.5:
+            upto = rng.choice(consumer.got)[0]
+            acknowledged |= {id: nid for nid, id in consumer.got if nid <= upto}
+            engine.acknowledge(consumer, upto)
             if rng.random() < 0.3:
-                engine.lose(leg, "it went away")
-                leg = None
+                engine.lose(consumer, "it went away")
+                consumer = None
     await engine.close()
 
 
@@ -42,16 +42,16 @@ async def check(path, least: int, most: int, positions: dict, acknowledged: dict
     engine = await opened(path)
     assert not engine.damage, (path, engine.damage)
     assert least <= engine.log.end <= most, path
-    leg = await drained(engine)
+    consumer = await drained(engine)
     stored = [id for id, position in positions.items() if position < engine.log.end]
-    got = [id for _, id in leg.got]
+    got = [id for _, id in consumer.got]
     assert len(got) == len(set(got)), path
     missing = [id for id in stored if id not in got and id not in acknowledged]
     assert not missing, (path, missing)
-    for nid, id in leg.got:
+    for nid, id in consumer.got:
         assert nid >> 20 == positions.get(id, nid >> 20), path
         assert acknowledged.get(id, nid) == nid, path
-    assert [nid for nid, _ in leg.got] == sorted(nid for nid, _ in leg.got)
+    assert [nid for nid, _ in consumer.got] == sorted(nid for nid, _ in consumer.got)
     await engine.close()
     return len(got)
 

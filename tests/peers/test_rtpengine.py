@@ -156,10 +156,10 @@ def test_the_service_and_a_client_that_moves_in_mid_stream(home, tmp_path):
 
             def check_relayed(host):
                 """What each side takes for the other is the relay."""
-                (leg,) = server._sip._consumers.values()
+                (consumer,) = server._sip._consumers.values()
                 device, service = line._rudp.address, server._sip._rudp.address
                 assert device[0] == host
-                for seen, real in ((leg.link.source, device), (line._link.remote_address, service)):
+                for seen, real in ((consumer.link.source, device), (line._link.remote_address, service)):
                     assert (seen[0], seen != real) == ("127.0.0.1", True)
 
             check_relayed("127.0.0.2")

@@ -1,4 +1,4 @@
-"""An engine in a temporary folder, with a clock that tests set, legs that remember, and a way to die."""
+"""An engine in a temporary folder, with a clock that tests set, consumers that remember, and a way to die."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ async def subscribed(folder, clock=None, *, record=b'{"id": "s"}', **sections):
 
 
 async def attached(engine, who=ANA, device="phone", seen=None, **options):
-    """A leg that has got what waited."""
-    leg = TestConsumer(**options)
-    engine.attach(who, device, leg, seen)
+    """A consumer that has got what waited."""
+    consumer = TestConsumer(**options)
+    engine.attach(who, device, consumer, seen)
     await settled(engine)
-    return leg
+    return consumer
 
 
 async def positions(engine, who=ANA):
@@ -91,7 +91,7 @@ async def positions(engine, who=ANA):
 
 
 async def settled(engine):
-    """Everything stored is dispatched, and what legs were sent has been sent."""
+    """Everything stored is dispatched, and what consumers were sent has been sent."""
     while not engine.committer.idle or engine.dispatcher.backlog:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0)

@@ -49,10 +49,10 @@ async def test_whoever_is_over_the_budget_is_refused_and_told(tmp_path, monkeypa
     await engine.publish(Principal("eve"), [large(1)])
     await settled(engine)
     assert await positions(engine, BEN) == [0]  # Ben was within the budget when it was asked
-    leg = await attached(engine)
-    told = {nid for notice in leg.notices for nid in notice.nids}
-    got = {notification.nid for notification in leg.got}
-    assert {notice.reason for notice in leg.notices} == {"budget"}
+    consumer = await attached(engine)
+    told = {nid for notice in consumer.notices for nid in notice.nids}
+    got = {notification.nid for notification in consumer.got}
+    assert {notice.reason for notice in consumer.notices} == {"budget"}
     assert told | got == set(range(1, 21))
     assert not told & got
     assert len(told) >= 5
@@ -144,8 +144,8 @@ async def test_an_event_that_waits_ends_the_work_of_others(tmp_path, monkeypatch
     arrived.set()
     await settled(engine)
     assert await positions(engine, BEN) == [1]
-    leg = await attached(engine)
-    assert [(notice.count, notice.reason) for notice in leg.notices] == [(1, "budget")]
+    consumer = await attached(engine)
+    assert [(notice.count, notice.reason) for notice in consumer.notices] == [(1, "budget")]
     await engine.close()
 
 
@@ -204,8 +204,8 @@ async def test_a_filter_that_fails_is_told_as_damage(tmp_path, monkeypatch, capl
     await engine.publish(BEN, [large(1)])
     await settled(engine)
     assert await positions(engine, BEN) == [0]
-    leg = await attached(engine)
-    assert [(notice.count, notice.reason) for notice in leg.notices] == [(2, "damaged")]
+    consumer = await attached(engine)
+    assert [(notice.count, notice.reason) for notice in consumer.notices] == [(2, "damaged")]
     assert engine.status()["faults"] == 1
     assert "broken" in caplog.text
     await engine.close()

@@ -72,9 +72,9 @@ async def test_a_fault_is_counted_logged_told_and_mended_by_a_new_index(tmp_path
     await engine.publish(BEN, [event(sent, n=sent)])
     await engine.publish(BEN, [event(2, n=2), event(99, n=99)])
     await answers(engine)
-    leg = await attached(engine)
+    consumer = await attached(engine)
     expected = ["1", "1", "2", "2", "99"] if fault == "lost" else ["2", "2", "99"]
-    assert leg.ids == expected  # the event that was found out is matched again
+    assert consumer.ids == expected  # the event that was found out is matched again
     assert engine.matcher.exact is not broken
     assert engine.metrics.canary_disagreements == 2
     assert engine.metrics.index_rebuilds == 1

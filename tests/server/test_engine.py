@@ -40,17 +40,17 @@ async def test_publish_subscribe_notify(tmp_path):
         "expires_at": "2026-11-15T13:00:00Z",
         "scope": "all",
     }
-    leg = TestConsumer()
-    welcome = engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer()
+    welcome = engine.attach(ANA, "phone", consumer)
     assert (welcome.user, welcome.device, welcome.waiting) == ("ana", "phone", 0)
     assert await engine.publish(BEN, [event(1, x=1), event(2, x=5)]) == range(2)
     await settled(engine)
-    (got,) = leg.got
+    (got,) = consumer.got
     assert got.message() == (
         b'{"type":"NOTIFY","nid":%d,"sub_id":"s","event":{"id":"2","type":"t","x":5},'
         b'"generated_at":"2026-11-15T12:00:00Z"}' % ((1 << 20) + 1)
     )
-    engine.acknowledge(leg, got.nid)
+    engine.acknowledge(consumer, got.nid)
     assert engine.mailboxes(ANA)[0].length == 0
     await engine.close()
 
@@ -62,18 +62,18 @@ async def test_what_waits_is_sent_in_order_within_the_window(tmp_path):
     for number in range(10):
         await engine.publish(BEN, [event(number, x=5)])
     await settled(engine)
-    leg = TestConsumer(window=4)
-    assert engine.attach(ANA, "phone", leg).waiting == 10
+    consumer = TestConsumer(window=4)
+    assert engine.attach(ANA, "phone", consumer).waiting == 10
     await settled(engine)
-    assert leg.ids == ["0", "1", "2", "3"]
-    assert all(n.queued for n in leg.got)
-    engine.acknowledge(leg, leg.got[1].nid)
-    assert leg.ids == ["0", "1", "2", "3", "4", "5"]
-    engine.lose(leg, "gone")
-    leg = TestConsumer()
-    engine.attach(ANA, "phone", leg, seen=None)
+    assert consumer.ids == ["0", "1", "2", "3"]
+    assert all(n.queued for n in consumer.got)
+    engine.acknowledge(consumer, consumer.got[1].nid)
+    assert consumer.ids == ["0", "1", "2", "3", "4", "5"]
+    engine.lose(consumer, "gone")
+    consumer = TestConsumer()
+    engine.attach(ANA, "phone", consumer, seen=None)
     await settled(engine)
-    assert leg.ids == [str(number) for number in range(2, 10)]
+    assert consumer.ids == [str(number) for number in range(2, 10)]
     await engine.close()
 
 
@@ -101,13 +101,13 @@ async def test_overflow_is_told_exactly(tmp_path):
     await engine.subscribe(ANA, SUB, "phone")
     await engine.publish(BEN, [event(number, x=5) for number in range(8)])
     await settled(engine)
-    leg = await attached(engine)
-    (gap,) = leg.notices
+    consumer = await attached(engine)
+    (gap,) = consumer.notices
     assert isinstance(gap, Gap)
     assert (gap.count, gap.reason) == (5, "full")
     assert list(gap.nids) == [(position << 20) + 1 for position in range(5)]
-    assert leg.ids == ["5", "6", "7"]
-    engine.confirm_notices(leg, [gap.notice])
+    assert consumer.ids == ["5", "6", "7"]
+    engine.confirm_notices(consumer, [gap.notice])
     other = TestConsumer()
     engine.attach(ANA, "tablet", other)
     await settled(engine)
@@ -120,22 +120,22 @@ async def test_expiry_renewal_and_grace(tmp_path):
     clock = Clock()
     engine = await opened(tmp_path, clock, subscriptions={"grace_seconds": 100})
     await engine.subscribe(ANA, b'{"id": "s", "ttl": 60}', "phone")
-    leg = TestConsumer()
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer()
+    engine.attach(ANA, "phone", consumer)
     clock.pass_(59)
     await engine.publish(BEN, [event(1)])
     clock.pass_(1)
     await engine.publish(BEN, [event(2)])
     await settled(engine)
-    assert leg.ids == ["1"]
-    assert [type(n) for n in leg.notices] == [SubCancelled]
+    assert consumer.ids == ["1"]
+    assert [type(n) for n in consumer.notices] == [SubCancelled]
     assert engine.subscriptions(ANA) == []
     clock.pass_(50)
     renewed = await engine.renew(ANA, "s", ttl=10)
     assert renewed.expires_at == clock.now + timedelta(seconds=10)
     await engine.publish(BEN, [event(3)])
     await settled(engine)
-    assert leg.ids == ["1", "3"]
+    assert consumer.ids == ["1", "3"]
     await engine.renew(ANA, "s", ttl=10_000_000)
     assert engine.subscriptions(ANA)[0].expires_at == clock.now + timedelta(days=7)
     with pytest.raises(Unknown, match="no subscription 'x'"):
@@ -148,17 +148,17 @@ async def test_expiry_renewal_and_grace(tmp_path):
 @story
 async def test_replaced_cancelled_and_discarded(tmp_path):
     engine = await opened(tmp_path)
-    leg = TestConsumer()
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer()
+    engine.attach(ANA, "phone", consumer)
     await engine.subscribe(ANA, SUB, "phone")
     await engine.subscribe(ANA, b'{"id": "s", "filter": "x < 3"}', "phone")
     await engine.publish(BEN, [event(1, x=5), event(2, x=1)])
     await settled(engine)
-    assert leg.ids == ["2"]
+    assert consumer.ids == ["2"]
     await engine.cancel(ANA, "s")
     await engine.publish(BEN, [event(3, x=1)])
     await settled(engine)
-    assert leg.ids == ["2"]
+    assert consumer.ids == ["2"]
     for id in "abc":
         await engine.subscribe(ANA, b'{"id": "%b"}' % id.encode(), "phone")
     await engine.subscribe(ANA, b'{"id": "mine", "scope": "this device"}', "tablet")
@@ -171,7 +171,7 @@ async def test_replaced_cancelled_and_discarded(tmp_path):
 @story
 async def test_an_administrator_ends_the_subscription_of_another_who_is_told(tmp_path):
     engine = await subscribed(tmp_path)
-    leg = await attached(engine)
+    consumer = await attached(engine)
     with pytest.raises(Denied, match="belongs to another user"):
         await engine.cancel(BEN, "s", "ana")
     with pytest.raises(Unknown, match="'ben' has no subscription 's'"):
@@ -179,8 +179,8 @@ async def test_an_administrator_ends_the_subscription_of_another_who_is_told(tmp
     await engine.cancel(ROOT, "s", "ana")
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    assert leg.ids == []
-    assert [(notice.sub_ids, notice.reason) for notice in leg.notices] == [(("s",), "cancelled")]
+    assert consumer.ids == []
+    assert [(notice.sub_ids, notice.reason) for notice in consumer.notices] == [(("s",), "cancelled")]
     assert engine.subscriptions(ANA) == []
     await engine.close()
 
@@ -235,8 +235,8 @@ async def test_peek_and_purge(tmp_path):
     assert [n.nid >> 20 for n in peeked] == [0, 1, 2]
     assert [n.nid >> 20 for n in await engine.peek(ANA, "ana", 9, after_nid=first.nid)] == [1, 2, 3, 4]
     assert await engine.purge(ROOT, "ana") == 5
-    leg = await attached(engine)
-    assert [(n.count, n.reason) for n in leg.notices] == [(5, "purged")]
+    consumer = await attached(engine)
+    assert [(n.count, n.reason) for n in consumer.notices] == [(5, "purged")]
     with pytest.raises(Unknown, match="nothing is known of user 'zoe'"):
         await engine.peek(ROOT, "zoe", 1)
     await engine.close()
@@ -390,13 +390,13 @@ async def test_backup_can_be_started(tmp_path):
 @story
 async def test_stopping_refuses_and_tells(tmp_path):
     engine = await opened(tmp_path)
-    leg = TestConsumer()
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer()
+    engine.attach(ANA, "phone", consumer)
     publishing = asyncio.ensure_future(engine.publish(BEN, [event(1)]))
     await asyncio.sleep(0)
     await engine.close()
     assert await publishing == range(1)
-    assert leg.closed == "draining"
+    assert consumer.closed == "draining"
     with pytest.raises(Busy):
         await engine.publish(BEN, [event(2)])
     with pytest.raises(Busy):
@@ -412,11 +412,11 @@ async def test_a_leg_that_fails_hurts_nobody_else(tmp_path, caplog):
     engine = await subscribed(tmp_path)
     await engine.subscribe(BEN, b'{"id": "s"}', "phone")
     engine.attach(ANA, "phone", Broken())
-    leg = TestConsumer()
-    engine.attach(BEN, "phone", leg)
+    consumer = TestConsumer()
+    engine.attach(BEN, "phone", consumer)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    assert leg.ids == ["1"]
+    assert consumer.ids == ["1"]
     assert [info.connected for info in engine.sessions(ANA)] == [False]
     assert engine.mailboxes(ANA)[0].length == 1
     await engine.close()

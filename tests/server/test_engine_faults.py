@@ -72,8 +72,8 @@ async def test_a_fault_at_one_subscription_is_told_to_its_owner(tmp_path, caplog
     await engine.publish(BEN, [event(1)])
     await settled(engine)
     assert await positions(engine, BEN) == [0]
-    leg = await attached(engine)
-    assert [(n.nids, n.reason) for n in leg.notices] == [((1,), "damaged")]
+    consumer = await attached(engine)
+    assert [(n.nids, n.reason) for n in consumer.notices] == [((1,), "damaged")]
     assert (engine.status()["faults"], engine.metrics.by["dropped"]["damaged"]) == (1, 1)
     assert "subscription 's' of user 'ana'" in caplog.text
     await engine.close()
@@ -190,21 +190,21 @@ async def test_a_smaller_mailbox_is_enforced_at_the_next_start(tmp_path):
     await engine.publish(BEN, [event(number) for number in range(5)])
     await engine.close()
     engine = await opened(tmp_path, mailbox={"length": 2})
-    leg = await attached(engine)
-    assert leg.ids == ["3", "4"]
-    assert [n.count for n in leg.notices] == [3]
+    consumer = await attached(engine)
+    assert consumer.ids == ["3", "4"]
+    assert [n.count for n in consumer.notices] == [3]
     await engine.close()
 
 
 @story
 async def test_a_connected_device_loses_nothing_to_a_small_mailbox(tmp_path):
     engine = await subscribed(tmp_path, mailbox={"length": 2})
-    leg = TestConsumer(window=100, auto=engine)
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer(window=100, auto=engine)
+    engine.attach(ANA, "phone", consumer)
     await engine.publish(BEN, [event(number) for number in range(50)])
     await settled(engine)
-    assert leg.ids == [str(number) for number in range(50)]
-    assert leg.notices == []
+    assert consumer.ids == [str(number) for number in range(50)]
+    assert consumer.notices == []
     await engine.close()
 
 
@@ -265,9 +265,9 @@ async def test_constraints_that_hold_while_away_are_judged_by_what_was_known(tmp
 async def test_what_a_device_saw_of_a_longer_log_is_not_relied_on(tmp_path, caplog):
     """As after a restore from an older backup: new events get positions that the device has seen."""
     engine = await subscribed(tmp_path)
-    leg = await attached(engine, seen=5 << 20 | 1)
+    consumer = await attached(engine, seen=5 << 20 | 1)
     assert "the log ends at 0" in caplog.text
-    engine.lose(leg, "story")
+    engine.lose(consumer, "story")
     await engine.publish(BEN, [event(number) for number in range(8)])
     await settled(engine)
     await engine.close()

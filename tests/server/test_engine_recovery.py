@@ -88,7 +88,7 @@ class Device(TestConsumer):
         self.ledger.took(self.user, notifications)
 
 
-async def a_life(engine, rng, ledger, legs, number):
+async def a_life(engine, rng, ledger, consumers, number):
     """Some random deeds; returns at a random point, perhaps in the middle of things."""
     for _ in range(rng.randrange(5, 40)):
         user = rng.choice(USERS)
@@ -117,17 +117,17 @@ async def a_life(engine, rng, ledger, legs, number):
             del ledger.active[key]
             await engine.cancel(user, key[1])
         elif deed == 7:
-            leg = Device(user.user, ledger, rng.choice([1, 5, 100]))
-            engine.attach(user, rng.choice("xy"), leg)
-            legs.append(leg)
-        elif deed == 8 and legs:
-            engine.lose(legs.pop(rng.randrange(len(legs))), "story")
-        elif deed == 9 and legs:
-            leg = rng.choice(legs)
-            if leg.open:
-                upto = rng.choice(leg.open)
-                leg.open = [nid for nid in leg.open if nid > upto]
-                engine.acknowledge(leg, upto)
+            consumer = Device(user.user, ledger, rng.choice([1, 5, 100]))
+            engine.attach(user, rng.choice("xy"), consumer)
+            consumers.append(consumer)
+        elif deed == 8 and consumers:
+            engine.lose(consumers.pop(rng.randrange(len(consumers))), "story")
+        elif deed == 9 and consumers:
+            consumer = rng.choice(consumers)
+            if consumer.open:
+                upto = rng.choice(consumer.open)
+                consumer.open = [nid for nid in consumer.open if nid > upto]
+                engine.acknowledge(consumer, upto)
         else:
             await asyncio.sleep(rng.choice([0, 0, 0.002, 0.12]))
 
@@ -140,17 +140,17 @@ async def test_death_at_random_points(tmp_path, seed):
     for _ in range(8):
         engine = await opened(tmp_path, clock)
         assert engine.damage == []
-        legs = []
-        await a_life(engine, rng, ledger, legs, number)
+        consumers = []
+        await a_life(engine, rng, ledger, consumers, number)
         if rng.random() < 0.3:
             await engine.close()
         else:
             await die(engine)
         clock.pass_(1)
     engine = await opened(tmp_path, clock)
-    legs = [Device(user.user, ledger, 10_000) for user in USERS]
-    for user, leg in zip(USERS, legs, strict=True):
-        engine.attach(user, "last", leg)
+    consumers = [Device(user.user, ledger, 10_000) for user in USERS]
+    for user, consumer in zip(USERS, consumers, strict=True):
+        engine.attach(user, "last", consumer)
     await settled(engine)
     ledger.check()
     await engine.close()
@@ -230,11 +230,11 @@ async def test_constraints_and_notices_survive(tmp_path):
     clock.pass_(60)
     await engine.publish(BEN, [event("later")])
     await settled(engine)
-    leg = await attached(engine)
-    assert leg.ids == ["1", "later"]
-    gaps = [n for n in leg.notices if isinstance(n, Gap)]
+    consumer = await attached(engine)
+    assert consumer.ids == ["1", "later"]
+    gaps = [n for n in consumer.notices if isinstance(n, Gap)]
     assert sorted(nid for gap in gaps for nid in gap.nids) == [1, 2]
-    assert [n.sub_ids for n in leg.notices if isinstance(n, SubCancelled)] == [("short",)]
+    assert [n.sub_ids for n in consumer.notices if isinstance(n, SubCancelled)] == [("short",)]
     await engine.close()
 
 
@@ -247,12 +247,12 @@ async def test_publishing_and_attaching_need_not_wait_for_loading(tmp_path):
     engine = await Engine.open(engine.config, clock=clock)
     assert engine.ready
     assert not engine.loaded
-    leg = TestConsumer()
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer()
+    engine.attach(ANA, "phone", consumer)
     assert await engine.publish(BEN, [event(2)]) == range(1, 2)
     await engine.when_loaded()
     await settled(engine)
-    assert leg.ids == ["1", "2"]
+    assert consumer.ids == ["1", "2"]
     await engine.close()
 
 
@@ -277,19 +277,19 @@ async def test_what_waits_is_delivered_before_events_can_be_matched(tmp_path, mo
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=clock)
-    leg = TestConsumer(window=2, auto=engine)
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer(window=2, auto=engine)
+    engine.attach(ANA, "phone", consumer)
     assert await engine.publish(BEN, [event("new")]) == range(5, 6)
-    while len(leg.got) < 5 or not engine.listed:
+    while len(consumer.got) < 5 or not engine.listed:
         await asyncio.sleep(0.001)
-    assert leg.ids == ["0", "1", "2", "3", "4"]
+    assert consumer.ids == ["0", "1", "2", "3", "4"]
     assert [held.id for held in engine.subscriptions(ANA)] == ["s"]
     assert not engine.loaded
     go.set()
     await engine.when_loaded()
     await settled(engine)
-    assert leg.ids == ["0", "1", "2", "3", "4", "new"]
-    assert all(n.queued for n in leg.got)
+    assert consumer.ids == ["0", "1", "2", "3", "4", "new"]
+    assert all(n.queued for n in consumer.got)
     await engine.close()
     engine = await opened(tmp_path, clock)
     assert await positions(engine) == []  # what was acknowledged meanwhile is kept as such
@@ -305,16 +305,16 @@ async def test_death_while_matching_is_made_ready_repeats_what_was_acknowledged(
     with monkeypatch.context() as slow:
         go = held_up(slow)
         engine = await Engine.open(engine.config, clock=clock)
-        leg = TestConsumer(window=2, auto=engine)
-        engine.attach(ANA, "phone", leg)
+        consumer = TestConsumer(window=2, auto=engine)
+        engine.attach(ANA, "phone", consumer)
         await engine.publish(BEN, [event("new")])
-        while len(leg.got) < 5:
+        while len(consumer.got) < 5:
             await asyncio.sleep(0.001)
         await die(engine)
         go.set()
     engine = await opened(tmp_path, clock)
     again = await attached(engine, device="tablet")
-    assert [n.nid for n in again.got[:5]] == [n.nid for n in leg.got]
+    assert [n.nid for n in again.got[:5]] == [n.nid for n in consumer.got]
     assert again.ids == ["0", "1", "2", "3", "4", "new"]
     await engine.close()
 
@@ -332,16 +332,16 @@ async def test_mail_of_users_who_want_events_told_otherwise_waits_for_the_matche
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=clock)
-    leg = TestConsumer(auto=engine)
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer(auto=engine)
+    engine.attach(ANA, "phone", consumer)
     while not engine.listed:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0.01)
-    assert leg.got == []
+    assert consumer.got == []
     go.set()
     await engine.when_loaded()
     await settled(engine)
-    assert [n.event for n in leg.got] == told
+    assert [n.event for n in consumer.got] == told
     await engine.close()
 
 
@@ -358,9 +358,9 @@ async def test_damaged_state_is_named_and_the_rest_is_used(tmp_path):
     engine = await opened(tmp_path)
     assert len(engine.damage) == 4  # the subscription, the event, and the two notifications of it
     assert engine.subscriptions(BEN) == []
-    leg = await attached(engine)
-    assert leg.ids == ["0", "2"]
-    assert [(n.nids, n.reason) for n in leg.notices] == [(((1 << 20) + 1,), "damaged")]
+    consumer = await attached(engine)
+    assert consumer.ids == ["0", "2"]
+    assert [(n.nids, n.reason) for n in consumer.notices] == [(((1 << 20) + 1,), "damaged")]
     await engine.close()
 
 
@@ -402,10 +402,10 @@ async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_p
     engine = await opened(tmp_path)
     await engine.publish(BEN, [event(0)])  # before anybody subscribed
     await engine.subscribe(ANA, b'{"id": "s"}', "phone")
-    leg = await attached(engine)
+    consumer = await attached(engine)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    engine.acknowledge(leg, leg.got[-1].nid)
+    engine.acknowledge(consumer, consumer.got[-1].nid)
     await engine.state_writer.flush()
     await engine.publish(BEN, [event(2)])
     await die(engine)
@@ -416,7 +416,7 @@ async def test_without_the_mark_of_what_was_dispatched_nothing_is_left_out(tmp_p
     assert "those from position 1 on are dispatched again" in engine.damage[-1]
     again = await attached(engine, device="tablet")
     assert again.ids == ["1", "2"]
-    assert again.got[0].nid == leg.got[0].nid
+    assert again.got[0].nid == consumer.got[0].nid
     await engine.close()
 
 
@@ -458,15 +458,15 @@ async def test_events_that_memory_does_not_hold_are_read_from_the_log(tmp_path, 
     """The dispatcher follows the log: what was committed long before its turn is not in memory any more."""
     monkeypatch.setattr(dispatcher, "TAIL_EVENTS", 2)
     engine = await subscribed(tmp_path)
-    leg = await attached(engine)
+    consumer = await attached(engine)
     engine.dispatcher._stopped = True
     for number in range(7):
         await engine.publish(BEN, [event(number)])
     assert engine.dispatcher.tail.first == 5
-    assert leg.ids == []
+    assert consumer.ids == []
     engine.dispatcher.resume()
     await settled(engine)
-    assert leg.ids == [str(number) for number in range(7)]
+    assert consumer.ids == [str(number) for number in range(7)]
     await engine.close()
 
 
@@ -477,15 +477,15 @@ async def test_what_comes_while_the_state_is_loaded_is_read_from_the_log_and_the
     await engine.close()
     go = held_up(monkeypatch)
     engine = await Engine.open(engine.config, clock=Clock())
-    leg = TestConsumer()
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer()
+    engine.attach(ANA, "phone", consumer)
     for number in range(6):
         await engine.publish(BEN, [event(number)])
     assert engine.dispatcher.tail.first == 4
     go.set()
     await engine.when_loaded()
     await settled(engine)
-    assert leg.ids == [str(number) for number in range(6)]
+    assert consumer.ids == [str(number) for number in range(6)]
     await engine.close()
 
 

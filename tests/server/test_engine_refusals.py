@@ -44,11 +44,11 @@ async def test_a_connection_that_fails_is_closed(tmp_path):
             raise RuntimeError("broken")
 
     engine = await subscribed(tmp_path)
-    leg = Broken()
-    engine.attach(ANA, "phone", leg)
+    consumer = Broken()
+    engine.attach(ANA, "phone", consumer)
     await engine.publish(BEN, [event(1)])
     await settled(engine)
-    assert leg.closed == "failed"
+    assert consumer.closed == "failed"
     assert len(await engine.peek(ANA, "ana", 9)) == 1
     await engine.close()
 
@@ -60,11 +60,11 @@ async def test_rows_of_boxes_that_nobody_needs_go(tmp_path):
     await engine.publish(BEN, [event(1)])
     await settled(engine)
     await engine.state_writer.flush()
-    leg = TestConsumer(auto=engine)
-    engine.attach(ANA, "phone", leg)
+    consumer = TestConsumer(auto=engine)
+    engine.attach(ANA, "phone", consumer)
     await engine.state_writer.flush()
-    assert leg.ids == ["1"]
-    engine.end(leg)
+    assert consumer.ids == ["1"]
+    engine.end(consumer)
     await engine.maintenance.sweep()
     await engine.publish(BEN, [event(2)])
     await settled(engine)

@@ -18,7 +18,7 @@ from server.engine_kit import ANA, BEN, TestConsumer, opened, settled, story
 SUBSCRIPTIONS, EVENTS = 1_500, 400
 
 
-async def published(engine, leg, some, sizes):
+async def published(engine, consumer, some, sizes):
     """Publish in groups of several sizes; the ids of the subscriptions that each event came for."""
     found = defaultdict(list)
     at = 0
@@ -26,9 +26,9 @@ async def published(engine, leg, some, sizes):
         await engine.publish(BEN, some[at : at + size])
         at += size
     await settled(engine)
-    for notification in leg.got:
+    for notification in consumer.got:
         found[read_event(notification.event).id].append(notification.sub_id)
-    leg.got.clear()
+    consumer.got.clear()
     return [(number, found[event.id]) for number, event in enumerate(some)]
 
 
@@ -48,14 +48,14 @@ async def test_what_is_sent_is_what_the_evaluator_says(tmp_path):
         await engine.subscribe(ANA, msgspec.json.encode(record), "phone")
     sizes = [1, 1, 2, 7, 30, 31, 32, 33, 63]
     half = sum(sizes)
-    leg = TestConsumer(window=100_000, auto=engine)
-    engine.attach(ANA, "phone", leg)
-    parts = await published(engine, leg, some_events[:half], sizes)
+    consumer = TestConsumer(window=100_000, auto=engine)
+    engine.attach(ANA, "phone", consumer)
+    parts = await published(engine, consumer, some_events[:half], sizes)
     assert np.array_equal(fill(some_subscriptions, some_events[:half], parts), right[:, :half])
     await engine.close()
     engine = await opened(tmp_path)  # all of them are loaded together now
-    leg = TestConsumer(window=100_000, auto=engine)
-    engine.attach(ANA, "phone", leg)
-    parts = await published(engine, leg, some_events[half:], [EVENTS - half])
+    consumer = TestConsumer(window=100_000, auto=engine)
+    engine.attach(ANA, "phone", consumer)
+    parts = await published(engine, consumer, some_events[half:], [EVENTS - half])
     assert np.array_equal(fill(some_subscriptions, some_events[half:], parts), right[:, half:])
     await engine.close()

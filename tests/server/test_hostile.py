@@ -430,9 +430,11 @@ def test_a_slow_consumer_is_held_back_and_hurts_nobody(tmp_path):
                     await pub.publish(number, id=str(number), pads=["x" * 60_000] * 3)
                     told = await fast.next(m.Notify)
                     await fast.send(m.Ack(told.nid))
-                [leg] = [leg for leg in server.engine.broker.state.consumers if leg.who.user == "ana"]
-                assert len(leg._out) <= 64
-                assert leg._out.answer_bytes < 1_000
+                [consumer] = [
+                    consumer for consumer in server.engine.broker.state.consumers if consumer.who.user == "ana"
+                ]
+                assert len(consumer._out) <= 64
+                assert consumer._out.answer_bytes < 1_000
                 info = next(i for i in (await client.get("/v1/sessions")).json()["sessions"] if i["device"] == "d")
                 assert info["unacknowledged"] <= 64
                 [box] = (await client.get("/v1/mailboxes/me")).json()["mailboxes"]
@@ -486,9 +488,9 @@ def test_publishers_wait_for_a_slow_disk_instead_of_filling_memory(tmp_path):
             server.engine.publish_soon = lambda *args: put(*args) if gate.is_set() else held.append(args)
             sending = asyncio.create_task(_publish_much(ana, 300, 10_000))
             await asyncio.sleep(0.5)
-            [leg] = server.engine.broker.state.consumers
-            assert leg.busy
-            assert leg.waiting_bytes < 2_000_000  # of three million
+            [consumer] = server.engine.broker.state.consumers
+            assert consumer.busy
+            assert consumer.waiting_bytes < 2_000_000  # of three million
             assert (await other.get("/healthz")).status_code == 200
             gate.set()
             for args in held:

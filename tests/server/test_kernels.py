@@ -55,18 +55,18 @@ async def test_it_serves_before_it_has_kernels_and_takes_them_over(tmp_path, cap
     caplog.set_level(logging.INFO, "recado.server")
     engine = await opened(tmp_path, compiled=False)
     await engine.subscribe(ANA, SUB, "phone")
-    leg = await attached(engine, auto=engine)
+    consumer = await attached(engine, auto=engine)
     for number in range(6):
         await engine.publish(BEN, [event(number, x=number)])
     await settled(engine)
-    assert leg.ids == ["4", "5"]
+    assert consumer.ids == ["4", "5"]
     assert not engine.matcher.is_compiled
     FakeBuild.over = True
     await until(lambda: engine.matcher.is_compiled)
     await engine.subscribe(ANA, b'{"id": "t", "filter": "x == 2"}', "phone")
     await engine.publish(BEN, [event(number, x=number - 10) for number in range(10, 16)])
     await settled(engine)
-    assert leg.ids == ["4", "5", "12", "14", "15"]
+    assert consumer.ids == ["4", "5", "12", "14", "15"]
     await until(lambda: "from here on" in caplog.text)
     assert caplog.text.count("were compiled in 21 s, and match 1 subscriptions from here on") == 1
     assert FakeBuild.stopped
@@ -88,10 +88,10 @@ async def test_kernels_that_cannot_be_used_leave_matching_as_it_was(tmp_path, ca
     engine = await opened(tmp_path, compiled=False)
     await engine.subscribe(ANA, SUB, "phone")
     await until(lambda: "cannot be used; filters are evaluated one by one" in caplog.text)
-    leg = await attached(engine, auto=engine)
+    consumer = await attached(engine, auto=engine)
     await engine.publish(BEN, [event(1, x=4)])
     await settled(engine)
-    assert leg.ids == ["1"]
+    assert consumer.ids == ["1"]
     await engine.close()
 
 
@@ -121,10 +121,10 @@ from server.engine_kit import ANA, BEN, attached, event, opened, settled
 async def check():
     engine = await opened({str(tmp_path)!r}, compiled=False)
     await engine.subscribe(ANA, {SUB!r}, "phone")
-    leg = await attached(engine, auto=engine)
+    consumer = await attached(engine, auto=engine)
     await engine.publish(BEN, [event(1, x=4)])
     await settled(engine)
-    assert leg.ids == ["1"]
+    assert consumer.ids == ["1"]
     assert not {{"numba", "llvmlite"}} & set(sys.modules)
     await engine.close()
 

@@ -55,7 +55,7 @@ async def test_the_loop_asks_no_measure(tmp_path, watched):
     text = b'{"id": "t", "filter": "{label, SM, loud}", "semantic": {"measure": "watched"}}'
     engine = await subscribed(tmp_path, record=RECORD)
     await engine.subscribe(BEN, text, "phone")
-    leg, other = await attached(engine), await attached(engine, BEN)
+    consumer, other = await attached(engine), await attached(engine, BEN)
     for one in prices(20):
         await engine.publish(ROOT, [one])
     await engine.publish(ROOT, prices(20))  # the same, sent again
@@ -65,7 +65,8 @@ async def test_the_loop_asks_no_measure(tmp_path, watched):
     await engine.publish(ROOT, [event("known", c1=7, x1=7)])
     await settled(engine)
     assert (
-        leg.ids == [f"e{n}" for n in range(20)] + [f"v-{v}" for v in ("loud", "low", "quiet", "long")] + ["known"] * 2
+        consumer.ids
+        == [f"e{n}" for n in range(20)] + [f"v-{v}" for v in ("loud", "low", "quiet", "long")] + ["known"] * 2
     )
     assert other.ids == ["v-loud", "v-low", "v-long"]
     assert list(watched.askers) == ["recado-meaning_0"]
@@ -77,20 +78,20 @@ async def test_the_loop_asks_no_measure(tmp_path, watched):
 async def test_only_the_user_with_new_names_waits_and_stays_in_order(tmp_path, watched):
     gate = watched.gates["c-new"] = threading.Event()
     engine = await subscribed(tmp_path, record=RECORD)
-    leg = await attached(engine)
+    consumer = await attached(engine)
     await engine.publish(BEN, [event("first", c=2)])
     slow = asyncio.create_task(engine.publish(ANA, [event("a1", **{"c-new": 2})]))
     await asyncio.sleep(0)
     after = asyncio.create_task(engine.publish(ANA, [event("a2", c=2)]))  # its name is known, but it comes after a1
     await engine.publish(BEN, [event("b", c=3)])
     await settled(engine)
-    assert leg.ids == ["first", "b"]
+    assert consumer.ids == ["first", "b"]
     assert not slow.done()
     assert not after.done()
     gate.set()
     assert (await slow)[0] < (await after)[0]
     await settled(engine)
-    assert leg.ids == ["first", "b", "a1", "a2"]
+    assert consumer.ids == ["first", "b", "a1", "a2"]
     await engine.close()
 
 
@@ -122,17 +123,17 @@ async def test_what_waits_is_bounded_for_each_user_and_refused_at_the_end(tmp_pa
 @story
 async def test_after_a_crash_the_same_events_match_the_same(tmp_path, watched):
     engine = await subscribed(tmp_path, record=RECORD)
-    leg = await attached(engine)
+    consumer = await attached(engine)
     for one in prices(10):
         await engine.publish(ROOT, [one])
     await settled(engine)
-    before = [(note.nid, note.event) for note in leg.got]
+    before = [(note.nid, note.event) for note in consumer.got]
     assert len(before) == 10
     await die(engine)
     watched.askers.clear()
     again = await opened(tmp_path)
-    leg = await attached(again)
-    assert [(note.nid, note.event) for note in leg.got] == before
+    consumer = await attached(again)
+    assert [(note.nid, note.event) for note in consumer.got] == before
     assert threading.main_thread().name not in watched.askers
     await again.close()
 

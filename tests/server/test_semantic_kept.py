@@ -116,8 +116,8 @@ async def test_what_a_missing_lexicon_left_out_comes_back(tmp_path, lexicon):
     await engine.maintenance._maintain_matcher(maintenance.RETRY_EVERY)
     assert engine.status()["trouble"] == []
     await engine.publish(ROOT, [event("seen", price=60)])
-    leg = await attached(engine)
-    assert leg.ids == ["seen"]
+    consumer = await attached(engine)
+    assert consumer.ids == ["seen"]
     await engine.close()
 
 

@@ -322,15 +322,15 @@ def test_a_device_that_speaks_though_it_counts_as_lost(tmp_path, monkeypatch, re
             client, _ = client_at(server, "127.0.0.2")
             async with client as ana:
                 every = await ana.subscribe(id="all", ttl=600).ready()
-                (leg,) = server._sip._consumers.values()
-                leg.link.move(("127.0.0.8", 9))  # nobody is there, so RUDP gives up
-                leg.link.post_ping()
+                (consumer,) = server._sip._consumers.values()
+                consumer.link.move(("127.0.0.8", 9))  # nobody is there, so RUDP gives up
+                consumer.link.post_ping()
                 await until(lambda: states(server) == {"phone": False})
-                leg.link._connection._sender.address = ("127.0.0.2", client._session._transport._rudp.address[1])
+                consumer.link._connection._sender.address = ("127.0.0.2", client._session._transport._rudp.address[1])
                 await publish(server, [1])
                 await ana.publish("Tick", {"n": 2})
                 assert numbers(await collect(every, 2)) == [1, 2]
-                assert (leg in server._sip._consumers.values()) is resume
+                assert (consumer in server._sip._consumers.values()) is resume
 
     asyncio.run(main())
 

@@ -15,8 +15,8 @@ def test_a_device_that_starts_anew_leaves_no_session_behind(tmp_path):
                     await until(lambda: states(server) == {"phone": True})
                     assert len(server._sip._consumers) == 1
                     switch_off(line)
-                    (leg,) = server._sip._consumers.values()
-                    leg.link.post_ping()
+                    (consumer,) = server._sip._consumers.values()
+                    consumer.link.post_ping()
                     await until(lambda: states(server) == {"phone": False})
                 assert server.gateway.connections == len(server._sip._consumers) == 1
 

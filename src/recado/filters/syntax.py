@@ -1,4 +1,4 @@
-"""One door to every way of writing a filter.
+"""One entry to every way of writing a filter.
 
 ``auto`` looks at the first character: ``{`` is braces, ``<`` is a template, anything else an expression. CESQL has to
 be asked for by name, since many of its texts are expressions too, with another meaning.

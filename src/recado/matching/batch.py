@@ -129,12 +129,12 @@ def decided_pairs(
     sure = found < UNCERTAIN
     if not sure.all():
         doubtful = set(zip(rows[~sure].tolist(), entries[~sure].tolist(), strict=True))
-        decided = np.array(list(_decided(index, sorted(doubtful), view_of)), np.int32).reshape(-1, 2)
+        decided = np.array(list(_decide(index, sorted(doubtful), view_of)), np.int32).reshape(-1, 2)
         rows, entries = np.concatenate((rows[sure], decided[:, 0])), np.concatenate((entries[sure], decided[:, 1]))
     return index.distinct(rows, entries, columns.size)
 
 
-def _decided(
+def _decide(
     index: Index, doubtful: list[tuple[int, int]], view_of: Callable[[int], Mapping[str, Value]]
 ) -> Iterator[tuple[int, int]]:
     """Those of the pairs that the evaluator accepts; pairs of one row stand together."""

@@ -49,7 +49,7 @@ class Rng(Protocol):
 class Filters(Protocol):
     """The subscriptions that an engine has."""
 
-    def filter_of(self, id: str) -> Filter | None:
+    def filter_of(self, subscription: str) -> Filter | None:
         """The filter that an event is to be compared with; None if this one is left out."""
         ...
 

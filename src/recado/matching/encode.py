@@ -70,19 +70,19 @@ def normal(name: str, array: pa.Array) -> pa.Array:
         return normal(name, array.dictionary_decode())
     if is_text(kind):
         array = array if pa.types.is_string(kind) else array.cast(pa.large_string())
-        return _instants(name, _parsed(array)) if name == "time" else array
+        return _instants(name, _parse(array)) if name == "time" else array
     if pa.types.is_timestamp(kind):
         return _instants(name, array)
     if is_list(kind):
         if name == "time" or is_list(kind.value_type):
-            raise _refused(name, kind)
+            raise _refuse(name, kind)
         inner = normal(name, pa.array([], kind.value_type)).type
         if pa.types.is_timestamp(inner):
             _instants(name, pc.list_flatten(array))
         return array if inner == kind.value_type else _cast(name, array, pa.list_(inner))
     if pa.types.is_dictionary(kind) or _is_plain(kind):
         return array
-    raise _refused(name, kind)
+    raise _refuse(name, kind)
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -90,13 +90,13 @@ def _is_plain(kind: pa.DataType) -> bool:
     return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind))
 
 
-def _refused(name: str, kind: pa.DataType) -> EventError:
+def _refuse(name: str, kind: pa.DataType) -> EventError:
     return EventError(
         f"column {name!r} has the type {kind}; use strings, numbers, booleans, timestamps or lists of these"
     )
 
 
-def _parsed(array: pa.Array) -> pa.Array:
+def _parse(array: pa.Array) -> pa.Array:
     try:
         return pc.cast(array, pa.timestamp("us", "UTC"))
     except pa.ArrowInvalid as error:
@@ -111,7 +111,7 @@ def _cast(name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return array.cast(kind, safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise _refused(name, array.type) from None
+        raise _refuse(name, array.type) from None
 
 
 def _instants(name: str, array: pa.Array) -> pa.Array:

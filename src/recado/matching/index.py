@@ -97,7 +97,7 @@ class Index:
         Its filter is checked first, and a FilterError or SubscriptionError raised; ``checked`` says that this was done
         already, as ``read_subscription`` does it.
         """
-        filter = subscription.whole_filter() if checked else _checked(subscription)
+        filter = subscription.whole_filter() if checked else _check(subscription)
         with self.lock:
             self._put_all([(subscription.id, filter)])
             if self.store.wants_optimizing():
@@ -115,7 +115,7 @@ class Index:
         while True:
             some: list[tuple[Subscription, Filter]] = []
             try:
-                some.extend((s, s.whole_filter() if checked else _checked(s)) for s in islice(waiting, AT_A_TIME))
+                some.extend((s, s.whole_filter() if checked else _check(s)) for s in islice(waiting, AT_A_TIME))
             finally:  # those before a bad one count
                 with self.lock:
                     self._put_some(some, known)
@@ -129,15 +129,15 @@ class Index:
                 self.registry.trim()
         return count
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         """Remove a subscription; False if there is none with this id."""
         with self.lock:
-            slot = self.registry.slot(id)
+            slot = self.registry.slot(subscription_id)
             if slot < 0:
                 return False
             self.changes += 1
             entry, left = self.registry.leave(slot)
-            self.registry.drop_slot(id)
+            self.registry.drop_slot(subscription_id)
             if left == 0:
                 self._gone += 1
                 self.registry.drop_entry(entry)
@@ -225,20 +225,20 @@ class Index:
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""
         with self.lock:
-            ids = self.registry.ids_of(self._found(event))
+            ids = self.registry.ids_of(self._find(event))
             ids.sort()
             return ids
 
     def match_slots(self, event: Event) -> Array:
         """The slots of the matching subscriptions, in no order; ``id_of`` names them."""
         with self.lock:
-            return self.registry.slots(self._found(event))
+            return self.registry.slots(self._find(event))
 
     def match_entries(self, event: Event) -> Array:
         """The numbers of the matching entries, in no order."""
-        return self._found(event).copy()
+        return self._find(event).copy()
 
-    def _found(self, event: Event) -> Array:
+    def _find(self, event: Event) -> Array:
         """The matching entries, in an array that the next event may use again."""
         row = self._rows.of_strings(event)
         if row is None and tuple in map(type, event.attributes.values()):
@@ -247,16 +247,16 @@ class Index:
         else:
             found, uncertain = self._run(self.encode(only_view(event)) if row is None else row)
             if len(uncertain):
-                found = self._decided(only_view(event), found, uncertain)
+                found = self._decide(only_view(event), found, uncertain)
         self.count(1, len(found))
         return found
 
     def match_view(self, view: Mapping[str, Value]) -> Array:
         """The numbers of the entries that match a single-valued view, in no order; the event is not counted."""
         found, uncertain = self.run_view(view)
-        return self._decided(view, found, uncertain) if len(uncertain) else found
+        return self._decide(view, found, uncertain) if len(uncertain) else found
 
-    def _decided(self, view: Mapping[str, Value], found: Array, uncertain: Array) -> Array:
+    def _decide(self, view: Mapping[str, Value], found: Array, uncertain: Array) -> Array:
         """The entries that were found, and those that the evaluator adds to them."""
         sure = [entry for entry in uncertain.tolist() if evaluate(self.opaque_filter(entry), view)]
         return np.concatenate((found, np.array(sure, np.int32)))
@@ -381,6 +381,6 @@ class Index:
         }
 
 
-def _checked(subscription: Subscription) -> Filter:
+def _check(subscription: Subscription) -> Filter:
     check_id(subscription.id)
     return check_filter(subscription.whole_filter())

@@ -21,9 +21,9 @@ class NaiveMatcher:
         """Add a subscription, or replace the one that has its id."""
         self._filters[subscription.id] = subscription.whole_filter()
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         """Remove a subscription; False if there is none with this id."""
-        return self._filters.pop(id, None) is not None
+        return self._filters.pop(subscription_id, None) is not None
 
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""

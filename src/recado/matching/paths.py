@@ -53,10 +53,10 @@ class Path(NamedTuple):
     by: str
 
 
-def access_paths(filter: Filter) -> list[Path] | None:
+def access_paths(node: Filter) -> list[Path] | None:
     """The paths that lead to a filter, none if no event can match it; None if every event is compared with it."""
     dictionary = Dictionary()
-    words = Compiler(dictionary).compile(filter).words
+    words = Compiler(dictionary).compile(node).words
     chosen = [head for head in _heads(words) if head & ACCESS] if words[0] & JUMPS else _best(words)
     if chosen is None or (words[0] & JUMPS and not chosen):
         return None

@@ -111,21 +111,21 @@ class Compiler:
         self._codes: list[int] = []
         self._opaque = False
 
-    def compile(self, filter: Filter) -> Program:
+    def compile(self, node: Filter) -> Program:
         """The program of a checked filter, which holds the constants that it refers to."""
         self._codes = []
         self._opaque = False
         codes: list[int] = []
         try:
-            words = self._plain_conjunction(filter)
+            words = self._plain_conjunction(node)
             if words is not None:
                 codes = self._codes
                 return Program(words, codes, True, False)
-            leaves = self._conjunction(filter)
+            leaves = self._conjunction(node)
             if leaves is not None:
                 words, codes = _lay_out_conjunction(leaves), _codes_of(leaves)
                 return Program(words, codes, True, self._opaque)
-            tree = self._tree(filter, False)
+            tree = self._tree(node, False)
             for leaf in access_set(tree) or ():
                 leaf.access = True
             emitted: list[Emitted] = []
@@ -268,7 +268,7 @@ class Compiler:
             data = value.encode()
             self._dictionary.needs_text(attribute, fold=False)
             return [Instruction(_STR_OPS[op], attribute, len(data), byte_words(data), cost=4.0)]
-        number, kernel_op = _ordered(value)
+        number, kernel_op = _order(value)
         low = number if op in (">", ">=") else -math.inf
         high = number if op in ("<", "<=") else math.inf
         return [self._range(Compare(name, op, value), kernel_op, low, high, op == ">", op == "<")]
@@ -279,8 +279,8 @@ class Compiler:
             return [Instruction(NEVER)]
         if kind is Kind.STRING:
             return self._compare(node.name, ">=", node.low) + self._compare(node.name, "<=", node.high)
-        low, op = _ordered(node.low)
-        high, _ = _ordered(node.high)
+        low, op = _order(node.low)
+        high, _ = _order(node.high)
         return [self._range(node, op, low, high, False, False)]
 
     def _range(
@@ -338,7 +338,7 @@ COMPILERS: dict[type[Any], Callable[[Compiler, Any], list[Instruction]]] = {
 """How each kind of node becomes tests; joins are laid out by the compiler itself."""
 
 
-def _ordered(value: Value) -> tuple[int | float, int]:
+def _order(value: Value) -> tuple[int | float, int]:
     """A number or an instant as a number, and the operation that tests its order."""
     if isinstance(value, datetime):
         return microseconds(value), TIME

@@ -333,14 +333,14 @@ class Registry:
 
     # -- ids
 
-    def slot(self, id: str) -> int:
+    def slot(self, subscription_id: str) -> int:
         """The slot of a subscription, or -1."""
-        data = np.frombuffer(id.encode(), np.uint8)
+        data = np.frombuffer(subscription_id.encode(), np.uint8)
         return int(find_id(self.ids, self.offsets, self.pool, data, len(data))[1])
 
-    def new_slot(self, id: str) -> int:
+    def new_slot(self, subscription_id: str) -> int:
         """A slot for an id that has none."""
-        encoded = id.encode()
+        encoded = subscription_id.encode()
         size = len(encoded) + 2
         if (self.count + 1) * 3 > len(self.ids) * 2:
             bigger = np.full(len(self.ids) * 2, EMPTY, np.int32)
@@ -358,12 +358,12 @@ class Registry:
     def slots_of_ids(self, ids: Sequence[bytes]) -> Array:
         """The slots of many subscriptions, -1 for those that have none."""
         slots = np.empty(len(ids), np.int32)
-        find_ids(self.ids, self.offsets, self.pool, *_joined(ids), slots)
+        find_ids(self.ids, self.offsets, self.pool, *_join(ids), slots)
         return slots
 
     def new_slots(self, ids: Sequence[bytes]) -> Array:
         """Slots for different ids that have none."""
-        data, ends = _joined(ids)
+        data, ends = _join(ids)
         while (self.count + len(ids)) * 3 > len(self.ids) * 2:
             bigger = np.full(len(self.ids) * 2, EMPTY, np.int32)
             rehash_ids(self.ids, bigger, self.offsets, self.pool)
@@ -386,8 +386,8 @@ class Registry:
             self.entry_of = grown(self.entry_of, self.slots_top, -1)
         return slot
 
-    def drop_slot(self, id: str) -> None:
-        encoded = id.encode()
+    def drop_slot(self, subscription_id: str) -> None:
+        encoded = subscription_id.encode()
         data = np.frombuffer(encoded, np.uint8)
         at, slot = find_id(self.ids, self.offsets, self.pool, data, len(data))
         drop_id(self.ids, at, self.offsets, self.pool)
@@ -536,7 +536,7 @@ class Registry:
         return sum(getattr(self, name).nbytes for name in self.arrays)
 
 
-def _joined(ids: Sequence[bytes]) -> tuple[Array, Array]:
+def _join(ids: Sequence[bytes]) -> tuple[Array, Array]:
     """Ids one after the other, and where each ends."""
     ends = np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)))
     return np.frombuffer(b"".join(ids) or bytes(1), np.uint8), ends

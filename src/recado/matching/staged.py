@@ -113,15 +113,15 @@ class StagedIndex:
                 count += 1
             return count
 
-    def remove(self, id: str) -> bool:
+    def remove(self, subscription_id: str) -> bool:
         """Remove a subscription; False if there is none with this id."""
         with self.lock:
             if self._index is not None:
-                return self._index.remove(id)
-            if self._plain.pop(id, None) is None:
+                return self._index.remove(subscription_id)
+            if self._plain.pop(subscription_id, None) is None:
                 return False
             if self._changes is not None:
-                self._changes[id] = None
+                self._changes[subscription_id] = None
             return True
 
     # -- matching

@@ -218,7 +218,7 @@ def sift_columns(
         of_events = owners[rows]
         events, entries_found = index.distinct(of_events[sure], entries[sure], size)
         index.count(size, len(events))
-        ids = _grouped(index, events, entries_found, size)
+        ids = _group(index, events, entries_found, size)
         if sure.all():
             return Sifted(ids, [])
         doubted, entries_doubted = index.distinct(of_events[~sure], entries[~sure], size)
@@ -248,10 +248,10 @@ def _ids_of(index: Index, entries: Array) -> list[list[str]]:
     ids: list[str] = index.registry.id_array(index.registry.slots(entries)).to_pylist()
     if len(ids) == len(entries):  # each has one at least
         return [[id] for id in ids]
-    return _grouped(index, np.arange(len(entries), dtype=np.int32), entries, len(entries))
+    return _group(index, np.arange(len(entries), dtype=np.int32), entries, len(entries))
 
 
-def _grouped(index: Index, events: Array, entries: Array, size: int) -> list[list[str]]:
+def _group(index: Index, events: Array, entries: Array, size: int) -> list[list[str]]:
     """The ids of pairs of an event and an entry, by event."""
     from recado.matching.kernels.columns import sort_by_event  # noqa: PLC0415
 

@@ -163,10 +163,10 @@ class _Compare(msgspec.Struct, frozen=True):
             names = batch.column(0).to_pylist()
             for at in range(0, len(names), ROWS):
                 for one in self.wanted:
-                    yield _compared(one, names[at : at + ROWS], knowing)
+                    yield _compare(one, names[at : at + ROWS], knowing)
 
 
-def _compared(wanted: Wanted, attributes: list[str], knowing: Semantics) -> pa.RecordBatch:
+def _compare(wanted: Wanted, attributes: list[str], knowing: Semantics) -> pa.RecordBatch:
     """What the measure says, before people are asked: as the cache has it."""
     pairs = [(name, attribute) for name in wanted.names for attribute in attributes]
     measure = knowing.measure(wanted.settings)

@@ -134,7 +134,7 @@ class Watch(msgspec.Struct, frozen=True):
             return matched
         if not loaded.is_new and loaded.build_anew():
             matched = match()
-        return matched._replace(pairs=_corrected(loaded, matched.pairs, row, wrong))
+        return matched._replace(pairs=_correct(loaded, matched.pairs, row, wrong))
 
 
 def make_watch(share: float, verification: Verification | None) -> Watch | None:
@@ -162,7 +162,7 @@ def _slots(pairs: Pairs, row: int) -> Any:
     return pairs.slots[pairs.offsets[row] : pairs.offsets[row + 1]]
 
 
-def _corrected(loaded: LoadedSet, pairs: Pairs, row: int, wrong: list[Disagreement]) -> Pairs:
+def _correct(loaded: LoadedSet, pairs: Pairs, row: int, wrong: list[Disagreement]) -> Pairs:
     """The pairs with the plain evaluator's answers about one row, which the index may give itself by now."""
     slots = {loaded.index.registry.slot(one.subscription): matches(one.filter, one.event) for one in wrong}
     held = [slot for slot in _slots(pairs, row).tolist() if slots.get(slot, True)]

@@ -129,7 +129,7 @@ def judge(rows: pa.Table, memory: Memory, terms: Terms, watermark: int | None = 
     """
     keys = pa.table({"time": judged_times(rows), "id": rows["event_id"]})
     times, subscriptions = keys["time"].to_pylist(), rows["subscription_id"].to_pylist()
-    rules, connected = _rules(rows, terms), _connected(rows, terms)
+    rules, connected = _rules(rows, terms), _connect(rows, terms)
     wanted = []
     for row in pc.sort_indices(keys, [("time", "ascending"), ("id", "ascending")]).to_pylist():
         time, subscription, rule = times[row], subscriptions[row], rules[row]
@@ -168,7 +168,7 @@ def judged_times(rows: pa.Table) -> Longs:
     return clipped
 
 
-def _connected(rows: pa.Table, terms: Terms) -> list[bool]:
+def _connect(rows: pa.Table, terms: Terms) -> list[bool]:
     if "connected" not in rows.column_names:
         return [terms.connected] * len(rows)
     return [terms.connected if one is None else one for one in rows["connected"].to_pylist()]
@@ -313,14 +313,14 @@ class ConstraintProcessor(StatefulProcessor):
                 yield Row(chunk=row.chunk)
             return
         table = pa.concat_tables([from_bytes(row.chunk) for row in rows]).combine_chunks()
-        wanted = self._judged(table, _watermark(timerValues))
+        wanted = self._judge(table, _watermark(timerValues))
         if len(wanted):
             yield Row(chunk=to_bytes(table.take(wanted)))
 
     def close(self) -> None:
         pass
 
-    def _judged(self, table: pa.Table, watermark: int | None) -> Longs:
+    def _judge(self, table: pa.Table, watermark: int | None) -> Longs:
         stored = self._state.get()
         memory = unpack_memory(bytes(stored[0]) if stored else None, self.terms.buckets)
         forgotten = watermark is not None and memory.forget(watermark)

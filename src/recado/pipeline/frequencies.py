@@ -136,14 +136,14 @@ def splits_of(files: Iterable[Path], text_field: str | None, split_bytes: int = 
 def read_split(split: Split, text_field: str | None, tally: Tally) -> Iterator[str]:
     """Texts that end between two words, a piece at a time."""
     try:
-        with _opened(split.path) as file:
+        with _open(split.path) as file:
             pieces = _counted(_lines(file, split), tally)
             yield from _plain(pieces, tally) if text_field is None else _members(pieces, text_field, split, tally)
     except (OSError, EOFError, zlib.error) as error:
         tally.problem(split.path, f"cannot be read on: {error}")
 
 
-def _opened(path: str) -> BinaryIO:
+def _open(path: str) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if path.endswith(".gz") else Path(path).open("rb")
 
 

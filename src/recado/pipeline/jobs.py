@@ -90,14 +90,14 @@ def _matcher(
     ``meant`` is for semantic subscriptions, of which partitioned sets have none.
     """
     if PartitionedSet.is_one(subscriptions):
-        return _partitioned(PartitionedSet(subscriptions))
+        return _partition(PartitionedSet(subscriptions))
     if SubscriptionSet(subscriptions).versions():
         if partitions is not None:
             raise PipelineError("a published set is one index; to partition, give the file of subscriptions itself")
         return _single(SubscriptionSet(subscriptions), meant)
     rows = read_subscriptions_at(spark, subscriptions)
     if partitions is not None:
-        return _partitioned(build_partitions(rows, scratch / "set", partitions=partitions))
+        return _partition(build_partitions(rows, scratch / "set", partitions=partitions))
     return _single(as_set(rows, None)[0], meant)
 
 
@@ -108,7 +108,7 @@ def _single(subscription_set: SubscriptionSet, meant: Mapping[str, Any]) -> tupl
     return subscription_set.current().subscriptions, run
 
 
-def _partitioned(partitioned: PartitionedSet) -> tuple[int, MatchEvents]:
+def _partition(partitioned: PartitionedSet) -> tuple[int, MatchEvents]:
     def run(events: DataFrame, **options: Any) -> DataFrame:
         return match_partitioned(events, partitioned, **options)
 

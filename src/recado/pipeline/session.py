@@ -78,14 +78,14 @@ def start_session(
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    known = len(_logged())
+    known = len(_write_log())
     try:
         with _errors_to_log():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, ConnectionError) as error:
         # A JVM that ends before it answers has told only its log why: a bad master, no such Java, too little memory.
         ended = isinstance(error, ConnectionError) or "JAVA_GATEWAY_EXITED" in str(error)
-        reason = _reason(_logged()[known:] if ended else str(error))
+        reason = _reason(_write_log()[known:] if ended else str(error))
         raise PipelineError(f"no Spark session on {master!r}: {reason}; see {log_file()}") from None
 
 
@@ -95,7 +95,7 @@ def log_file() -> Path:
     return Path(tempfile.gettempdir()) / f"recado-spark-{os.getpid()}.log"
 
 
-def _logged() -> str:
+def _write_log() -> str:
     return log_file().read_text(errors="replace") if log_file().exists() else ""
 
 

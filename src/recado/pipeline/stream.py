@@ -183,7 +183,7 @@ class BatchWriter:
             counts = (0, 0)
         else:
             counts = self._write(found, batch)
-        verified = self._verified()
+        verified = self._verify()
         if verified[2]:
             _log.error("micro-batch %d: %s", batch, verified[2])
         if self._on_batch is not None:
@@ -202,7 +202,7 @@ class BatchWriter:
                 )
             )
 
-    def _verified(self) -> tuple[int, int, str]:
+    def _verify(self) -> tuple[int, int, str]:
         """Since the last time: how many pairs were compared, how many differed, and what to say of it."""
         seen = self._verification
         agreed, differed = seen.agreements - self._before[0], seen.disagreements - self._before[1]

@@ -69,11 +69,11 @@ _open: OrderedDict[str, LoadedSet] = OrderedDict()
 def opened(place: Place) -> LoadedSet:
     """The set at a place, opened if this process has not done so before."""
     if place.files is not None:
-        return _cached("/".join(place.files), _shipped_folder(place.files))
+        return _cache("/".join(place.files), _ship_folder(place.files))
     if place.choices is None:
-        return _cached(place.folder, Path(place.folder))
+        return _cache(place.folder, Path(place.folder))
     chosen = SubscriptionSet(place.folder).path(chosen_version(place))
-    return _cached(str(chosen), chosen)
+    return _cache(str(chosen), chosen)
 
 
 def chosen_version(place: Place) -> int:
@@ -112,7 +112,7 @@ def _record(folder: Path, batch: int) -> Path:
     return folder / f"{batch:09d}.json"
 
 
-def _shipped_folder(files: tuple[str, str]) -> Path:
+def _ship_folder(files: tuple[str, str]) -> Path:
     """A folder that shows the shipped files under the names that a version has."""
     index, details = (Path(SparkFiles.get(name)) for name in files)
     folder = index.with_name(f"{index.name}.opened")
@@ -124,7 +124,7 @@ def _shipped_folder(files: tuple[str, str]) -> Path:
     return folder
 
 
-def _cached(key: str, folder: Path) -> LoadedSet:
+def _cache(key: str, folder: Path) -> LoadedSet:
     found = _open.get(key)
     if found is None:
         if not folder.is_dir():
@@ -192,7 +192,7 @@ def match_record_batch(
         part = _Part(source, slice(start, start + ROWS_OUT))
         yield pa.RecordBatch.from_arrays([part.column(name) for name in fields], names=list(fields))
     if matched.rejected:
-        yield _rejected_batch(batch, matched, form, fields)
+        yield _reject_batch(batch, matched, form, fields)
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -228,13 +228,13 @@ class _Part:
                 columns = [column.take(self.rows) for column in batch.columns]
                 return pa.StructArray.from_arrays(columns, names=batch.schema.names)
             case "renamed":
-                return self._renamed()
+                return self._rename()
             case "rejected":
                 return pa.nulls(len(self.rows), _REJECTED)
             case _:
                 return loaded.column(name).take(pa.array(self.slots))
 
-    def _renamed(self) -> pa.Array:
+    def _rename(self) -> pa.Array:
         meanings = self.source.loaded.meanings(self.source.knowledge)
         if meanings is None or not meanings.renaming:
             return pa.nulls(len(self.rows), pa.string())
@@ -242,9 +242,7 @@ class _Part:
         return renamed_texts(meanings, self.source.batch.take(self.rows), form.form, form.column, self.slots)
 
 
-def _rejected_batch(
-    batch: pa.RecordBatch, matched: Matched, form: EventForm, fields: tuple[str, ...]
-) -> pa.RecordBatch:
+def _reject_batch(batch: pa.RecordBatch, matched: Matched, form: EventForm, fields: tuple[str, ...]) -> pa.RecordBatch:
     rows = [row for row, _ in matched.rejected]
     told = [
         {"reason": reason, "text": text_of_row(batch, row, form.form, form.column)} for row, reason in matched.rejected

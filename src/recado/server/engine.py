@@ -361,7 +361,7 @@ class Engine:
             if not self.ready:
                 raise Busy("the service is stopping; try again in a moment")
             for event in events:
-                authorise(who, "publish", type=event.type)
+                authorise(who, "publish", event_type=event.type)
             if self.slowed.holds(who.user) or (self.dispatcher.slows(who.user) and not all(map(is_narrow, events))):
                 self._publish_slowly(who, events, done)
             elif self.prefetcher.holds(who.user) or not (self.dispatcher.catching_up or self.matcher.prepared(events)):
@@ -453,7 +453,7 @@ class Engine:
         """A subscription for the caller's user; durable, and active for all later events, when this returns."""
         await self.when_loaded()
         request = read_request(record, check_device(device), self.clock(), self.config.subscriptions)
-        authorise(who, "subscribe", type=request.subscription.type)
+        authorise(who, "subscribe", event_type=request.subscription.type)
         if request.subscription.semantic is not None or self.config.semantics.always:
             await self.prefetcher.run(who.user, self.matcher.checking(request.subscription))
         self.state_writer.check()
@@ -486,7 +486,7 @@ class Engine:
         await self.when_loaded()
         now = self.clock()
         subscription = self._subscription(who, sub_id)
-        authorise(who, "subscribe", type=str(subscription.record.get("type") or ""))
+        authorise(who, "subscribe", event_type=str(subscription.record.get("type") or ""))
         until = expiry(expires_at, ttl, now, self.config.subscriptions)
         if subscription.record.get("semantic") is not None or self.config.semantics.always:
             await self._check_renewal(who, subscription)

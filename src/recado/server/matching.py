@@ -75,7 +75,7 @@ class Matcher(Protocol):
 
     def add_many(self, subscriptions: Iterable[Subscription]) -> int: ...
 
-    def remove(self, id: str) -> bool: ...
+    def remove(self, number: str) -> bool: ...
 
     def match(self, event: Event) -> list[str]: ...
 
@@ -98,7 +98,7 @@ class Matcher(Protocol):
         """In steps, in a thread, while other events are matched."""
         ...
 
-    def is_exact(self, id: str) -> bool:
+    def is_exact(self, number: str) -> bool:
         """Is there such a subscription, and is it matched by content alone?"""
         ...
 
@@ -140,7 +140,7 @@ class Matcher(Protocol):
         """Does any subscription want more than the event as it came?"""
         ...
 
-    def render(self, text: bytes, id: str) -> RenderedEvent:
+    def render(self, text: bytes, number: str) -> RenderedEvent:
         """The event as a subscription wants it."""
         ...
 
@@ -273,15 +273,15 @@ class ServiceMatcher(SemanticMatcher):
             _log.error("%s", self.trouble)
         return count
 
-    def remove(self, id: str) -> bool:
+    def remove(self, number: str) -> bool:
         if self._meanwhile is not None:
-            self._meanwhile.append(id)
-        return super().remove(id) or self._left_out.pop(id, None) is not None
+            self._meanwhile.append(number)
+        return super().remove(number) or self._left_out.pop(number, None) is not None
 
     # -- a new index ---------------------------------------------------------------------------------------------------
 
-    def is_exact(self, id: str) -> bool:
-        return id in self.exact
+    def is_exact(self, number: str) -> bool:
+        return number in self.exact
 
     def building_anew(self) -> None:
         self._meanwhile = []
@@ -414,13 +414,13 @@ class ServiceMatcher(SemanticMatcher):
     def renders_events(self) -> bool:
         return self.renaming or self.explaining
 
-    def render(self, text: bytes, id: str) -> RenderedEvent:
+    def render(self, text: bytes, number: str) -> RenderedEvent:
         """The event with the names of a subscription, and why it matched, if it wants that."""
-        renames, explains = self.renames(id), self.explains(id)
+        renames, explains = self.renames(number), self.explains(number)
         if not renames and not explains:
             return RenderedEvent(text)
         event = read_event(text, limits=TRUSTED)
-        alignment = self.alignment(event, id)
+        alignment = self.alignment(event, number)
         sent = write_flat(rename_event(event, alignment)) if renames else text
         return RenderedEvent(sent, msgspec.json.encode(alignment) if explains else b"")
 

@@ -66,7 +66,7 @@ def anonymous(access: Access, user: str) -> Principal:
     )
 
 
-def authorise(who: Principal, action: Action, *, user: str | None = None, type: str | None = None) -> None:
+def authorise(who: Principal, action: Action, *, user: str | None = None, event_type: str | None = None) -> None:
     """Nothing if the principal may do that; else a Denied that says why not."""
     if who.admin:
         return
@@ -74,27 +74,29 @@ def authorise(who: Principal, action: Action, *, user: str | None = None, type: 
         raise Denied(f"user {who.user!r} is no administrator")
     if user is not None and user != who.user:
         raise Denied(f"user {who.user!r} may not {action} what belongs to another user")
-    if type is None:
+    if event_type is None:
         return
     if action == "publish":
         if who.publish == EVERYTHING and not who.deny_publish:
             return
-        if not may_publish(who.publish, who.deny_publish, type):
-            _refuse(who, action, type, who.publish, who.deny_publish)
-    elif not may_subscribe(who.subscribe, who.deny_subscribe, type):
-        _refuse(who, action, type, who.subscribe, who.deny_subscribe)
+        if not may_publish(who.publish, who.deny_publish, event_type):
+            _refuse(who, action, event_type, who.publish, who.deny_publish)
+    elif not may_subscribe(who.subscribe, who.deny_subscribe, event_type):
+        _refuse(who, action, event_type, who.subscribe, who.deny_subscribe)
 
 
 @lru_cache(maxsize=4096)
-def may_publish(allow: tuple[str, ...], deny: tuple[str, ...], type: str) -> bool:
+def may_publish(allow: tuple[str, ...], deny: tuple[str, ...], event_type: str) -> bool:
     """Is this very type allowed?"""
-    return any(_fits(pattern, type) for pattern in allow) and not any(_fits(pattern, type) for pattern in deny)
+    return any(_fits(pattern, event_type) for pattern in allow) and not any(
+        _fits(pattern, event_type) for pattern in deny
+    )
 
 
 @lru_cache(maxsize=4096)
-def may_subscribe(allow: tuple[str, ...], deny: tuple[str, ...], type: str) -> bool:
+def may_subscribe(allow: tuple[str, ...], deny: tuple[str, ...], event_type: str) -> bool:
     """Is everything that the type, or pattern of types, can take allowed? An empty one takes everything."""
-    wanted = type_filter(type) if type else TRUE
+    wanted = type_filter(event_type) if event_type else TRUE
     return any(covers(_filter(pattern), wanted) for pattern in allow) and not any(
         overlaps(_filter(pattern), wanted) for pattern in deny
     )

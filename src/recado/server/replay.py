@@ -50,7 +50,7 @@ async def replay(
 ) -> AsyncGenerator[tuple[int, bytes], None]:
     """Position and JSON of each event, oldest first, up to the log's end at the time of the call."""
     subscription = read_filter(record)
-    authorise(who, "subscribe", type=subscription.type)
+    authorise(who, "subscribe", event_type=subscription.type)
     if position is not None and since is not None:
         raise RecadoError("a replay begins at a position or at an instant, not at both")
     if position is not None and position < 0:

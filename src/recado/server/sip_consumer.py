@@ -2,7 +2,7 @@
 
 The device confirms notifications with ACK if its session description says so, and else RUDP's acknowledgements do.
 
-    invited --ACK, and the peer was heard at its address--> attached --RUDP fails--> lost --session update--> attached
+invited --ACK, and the peer was heard at its address--> attached --RUDP fails--> lost --session update--> attached
 
 The RUDP connection is open from the invitation on, but nothing except pings goes out before a packet of the peer came
 from the address that its session description names; a service must not be aimed at others. The same holds for a new

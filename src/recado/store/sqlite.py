@@ -46,12 +46,12 @@ def run_many(db: sqlite3.Connection, statement: str, rows: Iterable[tuple[Any, .
     for count in COUNTS:
         while len(left) - start >= count:
             some = left[start : start + count]
-            db.execute(_written_out(statement, count, len(some[0])), tuple(chain.from_iterable(some)))
+            db.execute(_write_out(statement, count, len(some[0])), tuple(chain.from_iterable(some)))
             start += count
 
 
 @cache
-def _written_out(statement: str, rows: int, columns: int) -> str:
+def _write_out(statement: str, rows: int, columns: int) -> str:
     row = f"({', '.join('?' * columns)})"
     return statement.format(", ".join([row] * rows))
 

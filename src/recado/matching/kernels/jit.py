@@ -140,7 +140,7 @@ KERNELS: list[Any] = []
 
 def jit(function: F) -> F:
     """Compile a function that Python calls, when it is first called, and keep the result on disk."""
-    return _kept(function)
+    return _keep(function)
 
 
 def lean_jit(function: F) -> F:
@@ -148,7 +148,7 @@ def lean_jit(function: F) -> F:
 
     Counting is an atomic operation for each array and call; it took nine tenths of the time of matching.
     """
-    return _kept(function, _nrt=False)
+    return _keep(function, _nrt=False)
 
 
 def inner(function: F) -> F:
@@ -191,7 +191,7 @@ class _KernelCache:
         return cache_folder() / f"{self._name}-{blake2b(repr(parts).encode(), digest_size=8).hexdigest()}"
 
 
-def _kept(function: F, **options: Any) -> F:
+def _keep(function: F, **options: Any) -> F:
     if PLAIN:
         return function
     compiled: Any = numba.njit(pipeline_class=KernelCompiler, **options)(function)
@@ -210,7 +210,7 @@ def _inner(function: F, **options: bool) -> F:
     resolve = compiled.get_call_template
 
     def get_call_template(args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
-        return resolve(tuple(map(_widened, args)), {name: _widened(kind) for name, kind in kws.items()})
+        return resolve(tuple(map(_widen, args)), {name: _widen(kind) for name, kind in kws.items()})
 
     def refuse(*_args: Any, **_kws: Any) -> Any:
         raise TypeError(f"{function.__name__} is for kernels; Python cannot call it")
@@ -223,7 +223,7 @@ def _inner(function: F, **options: bool) -> F:
     return cast(F, compiled)
 
 
-def _widened(kind: Any) -> Any:
+def _widen(kind: Any) -> Any:
     types: Any = numba.types
     kind = types.unliteral(kind)
     if isinstance(kind, types.Integer) and (kind.signed or kind.bitwidth < types.int64.bitwidth):

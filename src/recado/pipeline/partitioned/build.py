@@ -208,11 +208,11 @@ def build_partitions(
         _refuse_repeated(subscriptions)
         total = subscriptions.count()
         count = _partition_count(total, partitions, max_subscriptions)
-        plan = make_plan(list(_sampled(subscriptions, total)), count)
+        plan = make_plan(list(_sample(subscriptions, total)), count)
         draft = draft_beside(target)
         try:
             reports = _run(subscriptions, plan, draft, max(router_keys // count, 1))
-            return _finished(reports, draft, target, count, bad_rows)
+            return _finish(reports, draft, target, count, bad_rows)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -242,7 +242,7 @@ def _refuse_repeated(subscriptions: DataFrame) -> None:
         raise PipelineError(f"a subscription's id must be there once; more than once are: {shown}")
 
 
-def _sampled(subscriptions: DataFrame, total: int) -> Iterator[list[tuple[Key, ...]]]:
+def _sample(subscriptions: DataFrame, total: int) -> Iterator[list[tuple[Key, ...]]]:
     """What the filters of about ``SAMPLE`` subscriptions offer; rows that are none are met again later."""
     some = subscriptions if total <= SAMPLE else subscriptions.sample(fraction=SAMPLE / total, seed=1)
     for batch in some.toArrow().to_batches():
@@ -260,7 +260,7 @@ def _run(subscriptions: DataFrame, plan: Plan, draft: Path, most_keys: int) -> l
     return [msgspec.msgpack.decode(row[0], type=Built) for row in rows]
 
 
-def _finished(
+def _finish(
     reports: list[Built], draft: Path, target: Path, count: int, bad_rows: Literal["fail", "skip"]
 ) -> PartitionedSet:
     bad = next((report for report in reports if report.partition == count), Built(count))
@@ -361,11 +361,11 @@ def _bad(partition: int, rows: list[pa.RecordBatch]) -> Built:
     shown: list[BadRow] = []
     for batch in rows:
         names = batch.column("id" if "id" in batch.schema.names else "value").to_pylist()
-        shown += map(BadRow, map(_shortened, names), batch.column(REASON).to_pylist())
+        shown += map(BadRow, map(_shorten, names), batch.column(REASON).to_pylist())
     return Built(partition, subscriptions=len(shown), bad_rows=sorted(shown, key=lambda bad: bad.row)[:SHOWN])
 
 
-def _shortened(name: object) -> str:
+def _shorten(name: object) -> str:
     text = str(name)
     return text if len(text) <= 200 else f"{text[:200]}..."
 

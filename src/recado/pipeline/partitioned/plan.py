@@ -337,9 +337,9 @@ class Plan(msgspec.Struct, frozen=True):
         unknown = len(self.ranks)
         return max((self.ranks.get(key.dimension, unknown) for key in access), default=-1)
 
-    def partition(self, id: str, access: Access, offered: Sequence[Access]) -> int:
+    def partition(self, subscription_id: str, access: Access, offered: Sequence[Access]) -> int:
         """Where a subscription lives that has this id, is found by this access and could be by others."""
-        chance = crc32(id.encode()) / 2**32
+        chance = crc32(subscription_id.encode()) / 2**32
         return min(int(self._place(access, offered, chance) / self.piece), self.partitions - 1)
 
     def _place(self, access: Access, offered: Sequence[Access], chance: float) -> float:
@@ -394,7 +394,7 @@ def _ranks(sample: Sequence[Sequence[Access]], counts: Counter[Key], piece: floa
             dimensions = {key.dimension for key in access}
             if len(dimensions) == 1:
                 found_by[dimensions.pop()].add(number)
-    visits = _expected_visits(sample, counts, piece)
+    visits = _expect_visits(sample, counts, piece)
     covered: set[int] = set()
     ranks: dict[Dimension, int] = {}
     waiting = [(_worth(len(found), visits[d], d), d) for d, found in found_by.items()]
@@ -416,7 +416,7 @@ def _worth(gain: int, visits: float, dimension: Dimension) -> tuple[float, int, 
     return -gain / visits, looseness((Key(dimension),))[0], -gain
 
 
-def _expected_visits(sample: Sequence[Sequence[Access]], counts: Counter[Key], piece: float) -> dict[Dimension, float]:
+def _expect_visits(sample: Sequence[Sequence[Access]], counts: Counter[Key], piece: float) -> dict[Dimension, float]:
     """How often events have a dimension's attribute, times the partitions that a value of it spans."""
     mentions: Counter[tuple[str, str]] = Counter()
     for offered in sample:
@@ -517,11 +517,11 @@ def tell(keys: Iterable[Key], most: int) -> list[Filter]:
     wider: list[Key] = []
     for dimension, held in by_dimension.items():
         room = len(held) if total <= most else max(1, most * len(held) // total)
-        wider += _widened(dimension, held, room)
+        wider += _widen(dimension, held, room)
     return [key_filter(key) for key in wider]
 
 
-def _widened(dimension: Dimension, keys: set[Key], room: int) -> list[Key]:
+def _widen(dimension: Dimension, keys: set[Key], room: int) -> list[Key]:
     if len(keys) <= room:
         return list(keys)
     if dimension.form == "=s" or dimension.form[0] == "^":

@@ -100,13 +100,13 @@ def top(notifications: DataFrame, by: str = "subscription_id", limit: int = 20) 
 def top_of(pairs: DataFrame, by: str = "subscription_id", limit: int = 20) -> DataFrame:
     """The same from pairs that are each there once."""
     counted = pairs.groupBy(F.col(by).alias("name")).agg(F.count("*").alias("notifications"))
-    return _ranked(counted, limit)
+    return _rank(counted, limit)
 
 
 def top_types(counted: DataFrame, limit: int = 20) -> DataFrame:
     """The event types that cause most notifications, from matches per event."""
     types = counted.groupBy(F.coalesce("type", F.lit(NO_TYPE)).alias("name"))
-    return _ranked(types.agg(F.sum("matches").alias("notifications")).where("notifications > 0"), limit)
+    return _rank(types.agg(F.sum("matches").alias("notifications")).where("notifications > 0"), limit)
 
 
 def reached(pairs: DataFrame) -> DataFrame:
@@ -114,7 +114,7 @@ def reached(pairs: DataFrame) -> DataFrame:
     return pairs.agg(F.countDistinct("subscription_id").alias("subscriptions"), F.count("*").alias("pairs"))
 
 
-def _ranked(counted: DataFrame, limit: int) -> DataFrame:
+def _rank(counted: DataFrame, limit: int) -> DataFrame:
     whole = counted.agg(F.sum("notifications").alias("whole"))
     shared = counted.crossJoin(whole).withColumn("share", F.col("notifications") / F.col("whole")).drop("whole")
     return shared.orderBy(F.desc("notifications"), "name").limit(limit)
@@ -135,7 +135,7 @@ _ALL = ""
 
 def heads(events: DataFrame, json: str | None = None) -> DataFrame:
     """id, type and reason: why the row is no event, else null."""
-    shaped, column = _shaped(events, json)
+    shaped, column = _shape(events, json)
     if column is not None:
         text = quoted(column)
         return shaped.select(text).mapInArrow(_read_heads, "id string, type string, reason string")
@@ -147,7 +147,7 @@ def heads(events: DataFrame, json: str | None = None) -> DataFrame:
 
 def presence(events: DataFrame, json: str | None = None) -> DataFrame:
     """attribute, present (in how many events) and share."""
-    shaped, column = _shaped(events, json)
+    shaped, column = _shape(events, json)
     if column is None:
         counted = _count_columns(shaped)
     else:
@@ -158,7 +158,7 @@ def presence(events: DataFrame, json: str | None = None) -> DataFrame:
     return shared.withColumn("share", F.col("present") / F.col("whole")).drop("whole")
 
 
-def _shaped(events: DataFrame, json: str | None) -> tuple[DataFrame, str | None]:
+def _shape(events: DataFrame, json: str | None) -> tuple[DataFrame, str | None]:
     """The events, and the column that holds them as JSON if one does."""
     if json is None and events.columns == ["value"]:
         json = "value"

@@ -48,13 +48,13 @@ def draw(tables: Tables, summary: Summary) -> dict[str, Figure]:
     """Every picture that there is data for, by name."""
     out: dict[str, Figure] = {}
     if summary["subscriptions"]:
-        out["routing"] = _framed(_routing, tables, summary, 2.3)
-        out["families"] = _framed(_families, tables, summary, 3.4)
-        out["redundancy"] = _framed(_redundancy, tables, summary, _height(len(tables["redundancy"]) - 1))
+        out["routing"] = _frame(_routing, tables, summary, 2.3)
+        out["families"] = _frame(_families, tables, summary, 3.4)
+        out["redundancy"] = _frame(_redundancy, tables, summary, _height(len(tables["redundancy"]) - 1))
     if tables["attributes"]:
-        out["attributes"] = _framed(_attributes, tables, summary, _height(len(tables["attributes"])))
+        out["attributes"] = _frame(_attributes, tables, summary, _height(len(tables["attributes"])))
     if tables.get("histogram"):
-        out["selectivity"] = _framed(_selectivity, tables, summary, 3.0)
+        out["selectivity"] = _frame(_selectivity, tables, summary, 3.0)
     return out
 
 
@@ -77,7 +77,7 @@ def as_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _framed(fill: Callable[[Axes, Tables, Summary], None], tables: Tables, summary: Summary, height: float) -> Figure:
+def _frame(fill: Callable[[Axes, Tables, Summary], None], tables: Tables, summary: Summary, height: float) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.4, height), layout="constrained")
         fill(figure.add_subplot(), tables, summary)
@@ -134,7 +134,7 @@ def _redundancy(axes: Axes, tables: Tables, _: Summary) -> None:
         ("covered", [row["covered_share"] for row in rows], GREEN),
         ("mergeable", [row["mergeable_share"] for row in rows], AMBER),
     ]
-    _grouped(axes, [row["type"] for row in rows], parts)
+    _group(axes, [row["type"] for row in rows], parts)
     axes.set_xlabel("share of subscriptions (repeated) and of distinct filters (covered, mergeable)")
 
 
@@ -144,7 +144,7 @@ def _attributes(axes: Axes, tables: Tables, summary: Summary) -> None:
     parts = [("subscriptions that name it", [row["subscriptions"] / whole for row in rows], BLUE)]
     if "present" in rows[0]:
         parts.append(("events that have it", [row["share"] for row in rows], GREEN))
-    _grouped(axes, [row["attribute"] for row in rows], parts)
+    _group(axes, [row["attribute"] for row in rows], parts)
     axes.set_xlabel("share")
 
 
@@ -164,7 +164,7 @@ def _selectivity(axes: Axes, tables: Tables, _: Summary) -> None:
 # -- shared ------------------------------------------------------------------------------------------------------------
 
 
-def _grouped(axes: Axes, names: Sequence[str], parts: Sequence[tuple[str, Sequence[float], str]]) -> None:
+def _group(axes: Axes, names: Sequence[str], parts: Sequence[tuple[str, Sequence[float], str]]) -> None:
     """Horizontal bars, several beside each other for each name."""
     thickness = 0.8 / len(parts)
     for number, (label, values, color) in enumerate(parts):

@@ -382,44 +382,44 @@ def _headlines(summary: Summary) -> str:
 def _sections(tables: Tables, summary: Summary, pictures: Pictures) -> Iterator[tuple[str, str, str]]:
     """Name, heading and HTML of each section that there is data for."""
     if summary["rejected_subscriptions"] or summary.get("rejected_events"):
-        yield "rejected", "Rows that could not be read", _rejected(tables, summary)
+        yield "rejected", "Rows that could not be read", _reject(tables, summary)
     if summary["subscriptions"]:
         yield (
             "redundancy",
             "How redundant the filters are",
-            _joined(
+            _join(
                 redundancy(summary),
                 _picture(pictures, "redundancy"),
                 table(tables["redundancy"], FILTERS),
                 how_judged(summary),
             ),
         )
-        yield "covering", "What covering would save", _joined(_picture(pictures, "routing"), covering(summary))
+        yield "covering", "What covering would save", _join(_picture(pictures, "routing"), covering(summary))
         yield (
             "super-nodes",
             "What super nodes would find",
-            _joined(super_nodes(summary), _picture(pictures, "families"), table(tables["popular"][:12], POPULAR)),
+            _join(super_nodes(summary), _picture(pictures, "families"), table(tables["popular"][:12], POPULAR)),
         )
     if tables["attributes"]:
         columns = PRESENCE if "present" in tables["attributes"][0] else ATTRIBUTES
         yield (
             "attributes",
             "Which attributes filters ask for",
-            _joined(attributes(summary), _picture(pictures, "attributes"), table(tables["attributes"], columns)),
+            _join(attributes(summary), _picture(pictures, "attributes"), table(tables["attributes"], columns)),
         )
     if tables.get("selectivity"):
         yield (
             "selectivity",
             "How selective matching is",
-            _joined(selectivity(summary), _picture(pictures, "selectivity"), table(tables["selectivity"], SELECTIVITY)),
+            _join(selectivity(summary), _picture(pictures, "selectivity"), table(tables["selectivity"], SELECTIVITY)),
         )
     if "reached" in tables:
-        yield "top", "Who gets most", _joined(reached(summary), *_tops(tables))
+        yield "top", "Who gets most", _join(reached(summary), *_tops(tables))
 
 
-def _rejected(tables: Tables, summary: Summary) -> str:
+def _reject(tables: Tables, summary: Summary) -> str:
     bad = [table(tables[name], REJECTED) for name in ("rejected", "rejected_events") if tables.get(name)]
-    return _joined(rejected(summary), *bad)
+    return _join(rejected(summary), *bad)
 
 
 def _tops(tables: Tables) -> Iterator[str]:
@@ -432,5 +432,5 @@ def _picture(pictures: Pictures, name: str) -> str:
     return f'<div class="picture">{pictures[name]}</div>' if name in pictures else ""
 
 
-def _joined(*parts: str) -> str:
+def _join(*parts: str) -> str:
     return "\n".join(part for part in parts if part)

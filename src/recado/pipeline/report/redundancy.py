@@ -182,7 +182,7 @@ def rows_of(counts: Sequence[TypeCounts], judged: Sequence[Judged], any_complex:
         for i, (count, some) in enumerate(groups)
     ]
     bound = any(row.mergeable_is == AT_LEAST for row in rows)
-    return [*rows, _row(_summed(counts), list(judged), _added(covered), _added(merged), bound)] if rows else []
+    return [*rows, _row(_summed(counts), list(judged), _add(covered), _add(merged), bound)] if rows else []
 
 
 def estimate(size: int, flags: Sequence[bool]) -> Estimate:
@@ -195,7 +195,7 @@ def estimate(size: int, flags: Sequence[bool]) -> Estimate:
     return Estimate(size, share * size, variance * size**2)
 
 
-def _added(estimates: Sequence[Estimate]) -> Estimate:
+def _add(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(*(sum(column) for column in zip(*estimates, strict=True)))
 
 
@@ -275,7 +275,7 @@ def redundancy_of(filters: DataFrame, sample: int = SAMPLE) -> DataFrame:
     counts = type_counts(filters)
     named = {count.type for count in counts}
     strata = filters.withColumn("type", F.when(F.col("type").isin(*named), F.col("type")).otherwise(OTHER_TYPES))
-    chosen = _chosen(strata, counts, sample)
+    chosen = _choose(strata, counts, sample)
     judged, any_complex = _judge(strata, chosen) if chosen.num_rows else ([], False)
     return spark.createDataFrame(rows_of(counts, judged, any_complex, PAIRS), ROW_SCHEMA)
 
@@ -308,7 +308,7 @@ def _others(ranked: DataFrame, named: list[str]) -> TypeCounts:
 # -- the sample --------------------------------------------------------------------------------------------------------
 
 
-def _chosen(strata: DataFrame, counts: list[TypeCounts], sample: int) -> pa.Table:
+def _choose(strata: DataFrame, counts: list[TypeCounts], sample: int) -> pa.Table:
     """The filters to be judged, on the driver: type, key, filter."""
     quota = _quota([count.filters for count in counts], sample)
     bar = F.lit(0)
@@ -335,7 +335,7 @@ def _judge(strata: DataFrame, chosen: pa.Table) -> tuple[list[Judged], bool]:
     """What was found about each sampled filter, and whether the set has complex filters."""
     table = chosen.select(["type", "key", "filter"])
     numbers = pa.array(range(len(table)), pa.int64())
-    packed = _packed(table)
+    packed = _pack(table)
     found = strata.select("type", "key", "filter").mapInArrow(lambda batches: _meet_all(batches, packed), _FOUND)
     found = found.groupBy("number").agg(F.sum("coverers").alias("coverers"), F.max("joined").alias("joined"))
     met = {row["number"]: row for row in found.toArrow().to_pylist()}
@@ -391,7 +391,7 @@ def _sample(packed: bytes) -> tuple[list[Shape], list[str]]:
     return [shape_of(*pair) for pair in zip(columns["key"], columns["filter"], strict=True)], columns["type"]
 
 
-def _packed(table: pa.Table) -> bytes:
+def _pack(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

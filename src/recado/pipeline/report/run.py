@@ -131,7 +131,7 @@ def run_report(  # noqa: PLR0917  # the three inputs, where to and under which t
 def _filter_tables(
     subscriptions: DataFrame, events: DataFrame | None, json: str | None, sample: int
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    with _kept(digest(subscriptions)) as digests, _kept(distinct_filters(digests)) as filters:
+    with _keep(digest(subscriptions)) as digests, _keep(distinct_filters(digests)) as filters:
         yield "rejected", rows_of(rejected(digests))
         yield "rejected_rows", rows_of(digests.where("reason is not null").agg(F.count("*").alias("rows")))
         yield "redundancy", rows_of(redundancy_of(filters, sample))
@@ -145,15 +145,15 @@ def _activity_tables(
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     if notified is None:
         return
-    with _kept(notified) as pairs:
+    with _keep(notified) as pairs:
         yield "top_subscriptions", rows_of(activity.top_of(pairs))
         yield "top_owners", rows_of(activity.top_of(pairs, "owner"))
         yield "reached", rows_of(activity.reached(pairs))
         if heads is None:
             return
-        with _kept(heads) as known:
+        with _keep(heads) as known:
             yield "rejected_events", rows_of(rejected(known))
-            with _kept(activity.matches_of(pairs, known.where("reason is null"))) as counted:
+            with _keep(activity.matches_of(pairs, known.where("reason is null"))) as counted:
                 yield "selectivity", rows_of(activity.selectivity_of(counted, subscriptions))
                 yield "histogram", rows_of(activity.histogram(counted))
                 yield "top_types", rows_of(activity.top_types(counted))
@@ -170,7 +170,7 @@ def rows_of(table: DataFrame) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _kept(table: DataFrame) -> Iterator[DataFrame]:
+def _keep(table: DataFrame) -> Iterator[DataFrame]:
     kept = table.persist()
     try:
         yield kept

@@ -84,11 +84,11 @@ def hides(shape: Shape, other: Shape) -> bool:
     return shape.key < other.key or not covers_shape(other, shape)
 
 
-def event_type(filter: Filter, declared: str) -> str:
+def event_type(node: Filter, declared: str) -> str:
     """The one event type that a filter asks for, or else the pattern that was declared, or ``(any type)``."""
     if declared and "*" not in declared and "?" not in declared:
         return declared
-    terms = _terms(filter) or []
+    terms = _terms(node) or []
     found = {only_value(term["type"]) if "type" in term else None for term in terms}
     pinned = found.pop() if len(found) == 1 else None
     return pinned if isinstance(pinned, str) else declared or ANY_TYPE
@@ -171,18 +171,18 @@ class Sampled:
         self.shapes = shapes
         self.coverers = np.zeros(len(shapes), np.int64)
         self.joined = np.zeros(len(shapes), bool)
-        self._postings, self._anywhere = _filed([_first(shape) for shape in shapes])
+        self._postings, self._anywhere = _file([_first(shape) for shape in shapes])
         self._all = np.arange(len(shapes), dtype=np.int64)
         self._hulls = _hulls([_first(shape) for shape in shapes])
         self._alike = _alike(shapes, types)
 
-    def meet(self, shape: Shape, type: str) -> None:
+    def meet(self, shape: Shape, type_name: str) -> None:
         """Let one filter of the set pass."""
         for number in self.candidates(shape):
             if hides(shape, self.shapes[number]):
                 self.coverers[number] += 1
         if shape.box is not None:
-            self._join(shape.key, shape.box, type)
+            self._join(shape.key, shape.box, type_name)
 
     def candidates(self, shape: Shape) -> list[int]:
         """The numbers of all sampled filters that this one may cover."""
@@ -226,7 +226,7 @@ def _first(shape: Shape) -> Term | None:
     return shape.terms[0] if shape.terms else None
 
 
-def _filed(terms: Iterable[Term | None]) -> tuple[dict[Token, Numbers], Numbers]:
+def _file(terms: Iterable[Term | None]) -> tuple[dict[Token, Numbers], Numbers]:
     """Numbers by token, and the numbers of those that can only be compared with everything."""
     lists: dict[Token, list[int]] = defaultdict(list)
     anywhere: list[int] = []

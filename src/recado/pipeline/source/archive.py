@@ -45,7 +45,7 @@ def read_log(spark: SparkSession, path: str | Path, *, verify: bool = True, dama
         register(spark)
         whole = _whole(manifest, folder)
         good = intact(spark, whole) if verify else whole
-        parts = [_sealed(spark, good, damage)] if good else []
+        parts = [_seal(spark, good, damage)] if good else []
         parts += [_ours(spark, folder, part, damage) for part in _rest(manifest.first, end, good)]
         return reduce(DataFrame.unionByName, parts)
 
@@ -104,7 +104,7 @@ def _rest(first: int, end: int, segments: Sequence[Segment]) -> list[LogRange]:
     return ranges
 
 
-def _sealed(spark: SparkSession, segments: Sequence[Segment], damage: Damaged) -> DataFrame:
+def _seal(spark: SparkSession, segments: Sequence[Segment], damage: Damaged) -> DataFrame:
     reader = spark.read.schema(LOG_COLUMNS).option("parquet.page.verify-checksum.enabled", "true")
     sealed = reader.parquet(*(_literal(segment.path) for segment in segments))
     return sealed.withColumn(DAMAGE.name, lit(None).cast(DAMAGE.dataType)) if damage == "rows" else sealed

@@ -213,7 +213,7 @@ def events_of(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
         for row in batch.select(kept).to_pylist():
             number += 1
             try:
-                yield _written(_from_whole(row) if whole else _from_columns(row))
+                yield _write(_from_whole(row) if whole else _from_columns(row))
             except EventError as error:
                 raise EventError(f"row {number} of a partition, id {row.get('id')!r}: {error}") from None
 
@@ -234,7 +234,7 @@ def _from_columns(row: dict[str, Any]) -> Event:
     return read_event({name: value for name, value in row.items() if name not in _NOT_TAKEN})
 
 
-def _written(event: Event) -> bytes:
+def _write(event: Event) -> bytes:
     text = write_flat(event)
     if len(text) > LIMITS.event_bytes:
         raise EventError(f"the event has {len(text):,} bytes; the limit is {LIMITS.event_bytes:,}")

@@ -69,7 +69,7 @@ def push(filters: Sequence[spark.Filter], types: Mapping[str, DataType]) -> tupl
     for filter in filters:
         name = _column(filter)
         if name in ("position", "accepted_at"):
-            pushed, exact = _bounded(pushed, filter, name)
+            pushed, exact = _bound(pushed, filter, name)
         else:
             translated = translate(filter, types.get(name or ""))
             exact = translated is not None and name in ENVELOPE
@@ -86,13 +86,13 @@ class Parts:
         self._present: dict[str, Filter] = {}
         self._others: dict[str, list[Filter]] = {}
 
-    def add(self, name: str | None, filter: Filter | None, presence: bool) -> None:
-        if name is None or filter is None or filter == TRUE:
+    def add(self, name: str | None, node: Filter | None, presence: bool) -> None:
+        if name is None or node is None or node == TRUE:
             return
         if presence:
-            self._present[name] = filter
+            self._present[name] = node
         else:
-            self._others.setdefault(name, []).append(filter)
+            self._others.setdefault(name, []).append(node)
 
     def joined(self) -> Filter | None:
         alone = [filter for name, filter in self._present.items() if name not in self._others]
@@ -105,12 +105,12 @@ def joined(*filters: Filter | None) -> Filter | None:
     return None if not parts else parts[0] if len(parts) == 1 else And(parts)
 
 
-def translate(filter: spark.Filter, kind: DataType | None) -> Filter | None:
+def translate(node: spark.Filter, kind: DataType | None) -> Filter | None:
     """A filter that accepts every event whose column satisfies the predicate; None if there is none."""
-    name = _column(filter)
+    name = _column(node)
     if name is None or kind is None:
         return None
-    match filter:
+    match node:
         case spark.IsNotNull() | spark.Not(spark.IsNull()):
             return _present(name, kind)
         case spark.IsNull() | spark.EqualNullSafe(value=None):
@@ -123,7 +123,7 @@ def translate(filter: spark.Filter, kind: DataType | None) -> Filter | None:
             present, positive = _present(name, kind), _on_value(inner, name, kind)
             no_null = not (isinstance(inner, spark.In) and None in inner.value)
             return And((present, Not(positive))) if present and positive and no_null else None
-    return _on_value(filter, name, kind)
+    return _on_value(node, name, kind)
 
 
 def _on_value(filter: spark.Filter, name: str, kind: DataType) -> Filter | None:
@@ -208,7 +208,7 @@ def _utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value
 
 
-def _bounded(pushed: Pushed, filter: spark.Filter, name: str) -> tuple[Pushed, bool]:
+def _bound(pushed: Pushed, filter: spark.Filter, name: str) -> tuple[Pushed, bool]:
     """The range cut by a predicate on the position or the acceptance; and is the predicate settled by that?"""
     if isinstance(filter, spark.IsNotNull):
         return pushed, name == "position"
@@ -216,15 +216,15 @@ def _bounded(pushed: Pushed, filter: spark.Filter, name: str) -> tuple[Pushed, b
         values = [value for value in filter.value if value is not None]
         if not values:
             return pushed, False
-        pushed, _ = _bounded(pushed, spark.GreaterThanOrEqual(filter.attribute, min(values)), name)
-        pushed, _ = _bounded(pushed, spark.LessThanOrEqual(filter.attribute, max(values)), name)
+        pushed, _ = _bound(pushed, spark.GreaterThanOrEqual(filter.attribute, min(values)), name)
+        pushed, _ = _bound(pushed, spark.LessThanOrEqual(filter.attribute, max(values)), name)
         return pushed, False
     op, value = _COMPARE.get(type(filter)), _utc(getattr(filter, "value", None))
     if op is None or value is None:
         return pushed, False
     if name == "position":
         return _between(pushed, op, cast(int, value)), True
-    return _accepted(pushed, op, cast(datetime, value)), False
+    return _accept(pushed, op, cast(datetime, value)), False
 
 
 def _between(pushed: Pushed, op: CompareOp, value: int) -> Pushed:
@@ -237,7 +237,7 @@ def _between(pushed: Pushed, op: CompareOp, value: int) -> Pushed:
     return msgspec.structs.replace(pushed, start=start, end=end)
 
 
-def _accepted(pushed: Pushed, op: CompareOp, value: datetime) -> Pushed:
+def _accept(pushed: Pushed, op: CompareOp, value: datetime) -> Pushed:
     since, until = pushed.since, pushed.until
     if op in ("==", ">", ">="):
         since = value if since is None else max(since, value)

@@ -117,10 +117,10 @@ def position_at(options: Options, log: LogReader, instant: datetime) -> int:
 
 def kept(options: Options, start: int, extent: Extent) -> int:
     """``start``, or the oldest position if ``start`` has expired and that may be passed over."""
-    return start if start >= extent.first else _passed_over(options, start, extent.first)
+    return start if start >= extent.first else _pass_over(options, start, extent.first)
 
 
-def _passed_over(options: Options, start: int, first: int) -> int:
+def _pass_over(options: Options, start: int, first: int) -> int:
     lost = f"the positions {start:,} to {first - 1:,} of the log {options.path} have expired"
     if options.fail_on_data_loss:
         raise PipelineError(f"{lost}; set failOnDataLoss=false to go on from position {first:,}")
@@ -148,7 +148,7 @@ def read_range(options: Options, columns: Columns, part: LogRange, where: Filter
 
     def on_damage(damage: Damage) -> None:
         if damage.expired:
-            _passed_over(options, damage.first, damage.end)
+            _pass_over(options, damage.first, damage.end)
         elif options.damage == "fail":
             _refuse(options, damage)
         else:

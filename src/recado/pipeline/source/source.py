@@ -113,7 +113,7 @@ def append(options: Options, files: Sequence[Staged]) -> None:
             raise PipelineError(
                 f"the staged file {file.path} is not complete; the driver and all executors must share the log's folder"
             )
-    with _opened(options) as log:
+    with _open(options) as log:
         for chunk in _chunks(files):
             log.append(chunk)
         log.seal()
@@ -152,7 +152,7 @@ def _chunks(files: Sequence[Staged]) -> Iterator[list[Event]]:
         yield chunk
 
 
-def _opened(options: Options) -> SqliteEventLog:
+def _open(options: Options) -> SqliteEventLog:
     """The log, opened for writing; waits while another process writes to it."""
     give_up = time.monotonic() + options.lock_seconds
     while True:
@@ -202,10 +202,10 @@ class RecadoSource(DataSource):
         return StreamReader(self._settings, self._columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        return BatchWriter(self._settings, _appended(schema, overwrite))
+        return BatchWriter(self._settings, _append(schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802  # Spark's name
-        return StreamWriter(self._settings, _appended(schema, overwrite))
+        return StreamWriter(self._settings, _append(schema, overwrite))
 
     def _columns(self, schema: StructType) -> Columns:
         return Columns(schema, self._settings.damage == "rows")
@@ -217,7 +217,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(RecadoSource)
 
 
-def _appended(schema: StructType, overwrite: bool) -> StructType:
+def _append(schema: StructType, overwrite: bool) -> StructType:
     if overwrite:
         raise PipelineError("a log is only ever appended to: write with mode('append'), or outputMode('append')")
     return schema

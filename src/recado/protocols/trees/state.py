@@ -126,8 +126,8 @@ class Search:
 
     __slots__ = ("born", "disturbed", "done", "found", "op", "parent", "pending", "replied", "type")
 
-    def __init__(self, op: int, type: str, parent: NodeId, pending: set[NodeId], born: int) -> None:
-        self.op, self.type, self.parent, self.pending = op, type, parent, pending
+    def __init__(self, op: int, event_type: str, parent: NodeId, pending: set[NodeId], born: int) -> None:
+        self.op, self.type, self.parent, self.pending = op, event_type, parent, pending
         self.found: dict[str, tuple[NodeId, Interest]] = {}
         self.replied = self.done = self.disturbed = False
         self.born = born
@@ -141,8 +141,8 @@ class LocalSubscription:
 
     __slots__ = ("along", "carrier", "epoch", "filter", "id", "published", "type")
 
-    def __init__(self, id: str, type: str, filter: str) -> None:
-        self.id, self.type, self.filter = id, type, filter
+    def __init__(self, id: str, event_type: str, filter: str) -> None:
+        self.id, self.type, self.filter = id, event_type, filter
         self.epoch = 0
         self.published = False
         self.carrier: str | None = None

@@ -1,9 +1,9 @@
 """Long polls: a device that asks now and then instead of staying connected.
 
-The first ``take`` of a device makes its leg; it stays until nobody asked for ``limits.poll_seconds`` after the last
-answer. What a take returned and nobody acknowledged is returned again by the next one, so an answer that got lost on
-its way costs nothing. The leg's window is what one take may return. A device has one take at a time: the newest wins,
-because whoever asked before it may be gone without a word.
+The first ``take`` of a device makes its consumer; it stays until nobody asked for ``limits.poll_seconds`` after the
+last answer. What a take returned and nobody acknowledged is returned again by the next one, so an answer that got
+lost on its way costs nothing. The consumer's window is what one take may return. A device has one take at a time: the
+newest wins, because whoever asked before it may be gone without a word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WINDOW = 1_000
 
 
 class Poll:
-    """The leg of a device that polls."""
+    """The consumer of a device that polls."""
 
     kind = "poll"
 
@@ -81,54 +81,54 @@ class Polls:
 
     def __init__(self, engine: Engine, idle_seconds: float) -> None:
         self._engine, self._idle = engine, idle_seconds
-        self._legs: dict[tuple[str, str], Poll] = {}
+        self._consumers: dict[tuple[str, str], Poll] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
     async def take(self, who: Principal, device: str, address: str, seconds: float) -> Poll:
-        """The device's leg, when it has something or the time is over."""
+        """The device's consumer, when it has something or the time is over."""
         key = (who.user, device)
-        leg = self._legs.get(key)
-        if leg is None:
-            leg = await self._attach(who, device, address)
-        leg.who, leg.address = who, address
-        leg.asking += 1
+        consumer = self._consumers.get(key)
+        if consumer is None:
+            consumer = await self._attach(who, device, address)
+        consumer.who, consumer.address = who, address
+        consumer.asking += 1
         self._stop_timer(key)
         try:
-            await leg.wait(seconds)
+            await consumer.wait(seconds)
         finally:
-            leg.asking -= 1
-            if not leg.asking and self._legs.get(key) is leg:
+            consumer.asking -= 1
+            if not consumer.asking and self._consumers.get(key) is consumer:
                 self._timers[key] = asyncio.get_running_loop().call_later(self._idle, self._expire, key)
-        return leg
+        return consumer
 
     async def _attach(self, who: Principal, device: str, address: str) -> Poll:
         key = (who.user, device)
-        leg = Poll(who, address, lambda: self._drop(key, leg))
-        self._engine.attach(who, device, leg)
-        self._legs[key] = leg
+        consumer = Poll(who, address, lambda: self._drop(key, consumer))
+        self._engine.attach(who, device, consumer)
+        self._consumers[key] = consumer
         await asyncio.sleep(0)  # what waits is given at the end of the turn
-        return leg
+        return consumer
 
     def acknowledge(self, who: Principal, device: str, upto: int | None, notices: Sequence[int]) -> None:
-        """What the device has; without a leg there is nothing to acknowledge, and it will come again."""
-        leg = self._legs.get((who.user, device))
-        if leg is None:
+        """What the device has; without a consumer there is nothing to acknowledge, and it will come again."""
+        consumer = self._consumers.get((who.user, device))
+        if consumer is None:
             raise Conflict(f"device {device!r} has not polled lately; take again, then acknowledge")
-        leg.forget(upto, notices)
+        consumer.forget(upto, notices)
         if upto is not None:
-            self._engine.acknowledge(leg, upto)
+            self._engine.acknowledge(consumer, upto)
         if notices:
-            self._engine.confirm_notices(leg, notices)
+            self._engine.confirm_notices(consumer, notices)
 
     def _expire(self, key: tuple[str, str]) -> None:
-        leg = self._legs.get(key)
-        if leg is not None and not leg.asking:
-            self._drop(key, leg)
-            self._engine.lose(leg, "no poll came")
+        consumer = self._consumers.get(key)
+        if consumer is not None and not consumer.asking:
+            self._drop(key, consumer)
+            self._engine.lose(consumer, "no poll came")
 
-    def _drop(self, key: tuple[str, str], leg: Poll) -> None:
-        if self._legs.get(key) is leg:
-            del self._legs[key]
+    def _drop(self, key: tuple[str, str], consumer: Poll) -> None:
+        if self._consumers.get(key) is consumer:
+            del self._consumers[key]
         self._stop_timer(key)
 
     def _stop_timer(self, key: tuple[str, str]) -> None:
@@ -137,14 +137,14 @@ class Polls:
 
     def recheck(self, tokens: Tokens) -> None:
         """The tokens were read again: devices whose token is gone are disconnected."""
-        for leg in list(self._legs.values()):
-            if tokens.current(leg.who) is None:
-                leg.close(REVOKED)
-                self._engine.lose(leg, REVOKED)
+        for consumer in list(self._consumers.values()):
+            if tokens.current(consumer.who) is None:
+                consumer.close(REVOKED)
+                self._engine.lose(consumer, REVOKED)
 
     def close(self) -> None:
-        for key in list(self._legs):
+        for key in list(self._consumers):
             self._stop_timer(key)
-            leg = self._legs.pop(key)
-            leg.close("draining")
-            self._engine.lose(leg, "draining")
+            consumer = self._consumers.pop(key)
+            consumer.close("draining")
+            self._engine.lose(consumer, "draining")

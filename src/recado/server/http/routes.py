@@ -134,9 +134,9 @@ async def take(call: Call) -> Response:
     if wanted.upto is not None or wanted.notices:
         call.gateway.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
     client = call.request.client
-    leg = await call.gateway.polls.take(call.who, wanted.device, client.host if client else "", wanted.wait)
-    found = sorted(leg.notifications.values(), key=lambda notified: notified.nid)
-    return _answer(page(found, wanted.limit, _size), tuple(leg.notices.values()))
+    consumer = await call.gateway.polls.take(call.who, wanted.device, client.host if client else "", wanted.wait)
+    found = sorted(consumer.notifications.values(), key=lambda notified: notified.nid)
+    return _answer(page(found, wanted.limit, _size), tuple(consumer.notices.values()))
 
 
 class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Webhooks as legs: one for each subscription that has one, which takes its notifications one after another.
+"""Webhooks as consumers: one for each subscription that has one, which takes its notifications one after another.
 
 To the engine a webhook is a device of its own, with its own mailbox and window, so its failures hold up nobody else.
 While there is something to send a worker sends it, one notification at a time and in their order: 2xx acknowledges
@@ -174,7 +174,7 @@ def _retry_after(response: httpx.Response) -> float:
     return max(asked, 0.0)
 
 
-# --- Webhooks as legs: one for each subscription that has one, which takes its notifications one after another -------
+# --- Webhooks as consumers: one for each subscription that has one, which takes notifications one by one -------------
 
 WINDOW = 64
 _log = logging.getLogger("recado.webhooks")
@@ -190,7 +190,7 @@ class Item:
 
 
 class Target:
-    """The leg of one webhook."""
+    """The consumer of one webhook."""
 
     kind = "webhook"
 
@@ -255,7 +255,7 @@ class Webhooks:
             _log.warning("a webhook is not used", extra={"user": held.user, "reason": str(error)})
 
     def _ended(self, user: str, sub_id: str) -> None:
-        """Its subscription is gone; what waits is still delivered, then the leg has no more use."""
+        """Its subscription is gone; what waits is still delivered, then the consumer has no more use."""
         target = self._targets.get((user, sub_id))
         if target is not None:
             target.last = True

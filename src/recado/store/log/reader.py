@@ -233,12 +233,12 @@ class LogReader:
         while position < end:
             manifest = self._manifest()
             if position < manifest.first:
-                expired = Damage(position, min(end, manifest.first), _expired(manifest), str(self.path), expired=True)
+                expired = Damage(position, min(end, manifest.first), _expire(manifest), str(self.path), expired=True)
                 position = expired.end
                 if start is not None:
                     report(expired)
                 continue
-            if where is not None and (after := self._pruned(manifest, position, where)):
+            if where is not None and (after := self._prune(manifest, position, where)):
                 position = min(after, end)
                 continue
             for piece in self._pieces(manifest, position, end, batch_rows):
@@ -246,9 +246,9 @@ class LogReader:
                 if isinstance(piece, Damage):
                     report(piece)
                 else:
-                    yield from _sliced(piece if where is None else choose(piece, where), batch_rows)
+                    yield from _slice(piece if where is None else choose(piece, where), batch_rows)
 
-    def _pruned(self, manifest: Manifest, position: int, where: Filter) -> int | None:
+    def _prune(self, manifest: Manifest, position: int, where: Filter) -> int | None:
         """The end of the segment at the position, if none of its events can match."""
         segment = self._segment(manifest, position)
         return segment.end if segment is not None and not may_hold(segment, where) else None
@@ -296,10 +296,10 @@ class LogReader:
         return True
 
 
-def _expired(manifest: Manifest) -> str:
+def _expire(manifest: Manifest) -> str:
     return f"retention removed them; the log begins at {manifest.first:,} now"
 
 
-def _sliced(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+def _slice(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)

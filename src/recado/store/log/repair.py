@@ -49,13 +49,13 @@ def rebuild(folder: Path, current: Manifest | None, log: str | None) -> Manifest
     found = [entry for entry in known if current or (folder / SEGMENTS / entry.file).exists()]
     names = {log, previous.log if previous else None} - {None}
     for path in sorted((folder / SEGMENTS).glob("*.parquet")):
-        described = None if path.name in {entry.file for entry in known} else _described(path)
+        described = None if path.name in {entry.file for entry in known} else _describe(path)
         if described is not None:
             found.append(described[0])
             names.add(described[1])
     if len(names) != 1:
         raise LogError(f"the manifest of {folder} cannot be rebuilt: {_why_not(names)}")
-    return _joined(str(names.pop()), found, previous)
+    return _join(str(names.pop()), found, previous)
 
 
 def _previous(folder: Path) -> Manifest | None:
@@ -74,7 +74,7 @@ def _why_not(names: set[str | None]) -> str:
     )
 
 
-def _described(path: Path) -> tuple[SegmentEntry, str] | None:
+def _describe(path: Path) -> tuple[SegmentEntry, str] | None:
     """A segment by its own account, and the log it belongs to; None if it cannot be understood."""
     statistics = Statistics()
     try:
@@ -91,7 +91,7 @@ def _described(path: Path) -> tuple[SegmentEntry, str] | None:
         return None
 
 
-def _joined(log: str, found: list[SegmentEntry], previous: Manifest | None) -> Manifest:
+def _join(log: str, found: list[SegmentEntry], previous: Manifest | None) -> Manifest:
     """Segments without overlap, and the gaps between them."""
     first = previous.first if previous else min((entry.first for entry in found), default=0)
     position, segments = first, []
@@ -188,7 +188,7 @@ class _Repair:
         manifest = rebuild(self.folder, current, log)
         if current is None and first is not None and first > manifest.sealed:
             begins = not manifest.segments and not manifest.lost  # a log whose older segments may all have expired
-            manifest = _moved(manifest, first) if begins else _reaching(manifest, first)
+            manifest = _move(manifest, first) if begins else _reaching(manifest, first)
         named = {entry.file for entry in manifest.segments}
         for path in sorted((self.folder / SEGMENTS).glob("*.parquet")):
             if path.name not in named:
@@ -275,7 +275,7 @@ class _Repair:
             files.rename(path, self.aside / path.name)
 
 
-def _moved(manifest: Manifest, first: int) -> Manifest:
+def _move(manifest: Manifest, first: int) -> Manifest:
     return msgspec.structs.replace(manifest, first=first, sealed=first)
 
 

@@ -136,7 +136,7 @@ class Tail:
                 factory=Connection,
             )
         except sqlite3.Error as error:
-            raise self._failed("cannot be opened", error) from error
+            raise self._fail("cannot be opened", error) from error
         self._db.text_factory = bytes  # a damaged text need not be UTF-8
         if writable:
             self._configure()
@@ -153,9 +153,9 @@ class Tail:
                 self._db.execute(f"PRAGMA {pragma}").fetchall()
         except sqlite3.Error as error:
             self.close()
-            raise self._failed("cannot be opened", error) from error
+            raise self._fail("cannot be opened", error) from error
 
-    def _failed(self, what: str, error: sqlite3.Error) -> LogError:
+    def _fail(self, what: str, error: sqlite3.Error) -> LogError:
         passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
         return (BusyError if passing else LogError)(f"{self.path} {what}: {error}")
 
@@ -212,7 +212,7 @@ class Tail:
                     self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise self._failed("cannot be written", error) from error
+            raise self._fail("cannot be written", error) from error
 
     def checkpoint(self) -> None:
         """Move what is in the write-ahead log into the database, without keeping a writer waiting."""
@@ -227,7 +227,7 @@ class Tail:
             finally:
                 copy.close()
         except sqlite3.Error as error:
-            raise self._failed("cannot be copied", error) from error
+            raise self._fail("cannot be copied", error) from error
         files.sync_path(target)
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -286,9 +286,7 @@ class Tail:
             with self._snapshot():
                 rows = read_together(self._db, start, stop, most_bytes)
                 found = (
-                    _checked(self._scan(start, stop), start, stop, most_bytes)
-                    if rows is None
-                    else Found(rows, {}, stop)
+                    _check(self._scan(start, stop), start, stop, most_bytes) if rows is None else Found(rows, {}, stop)
                 )
                 if found.rows or found.reasons:
                     return found
@@ -304,7 +302,7 @@ class Tail:
 
     def _bisect(self, start: int, end: int, error: sqlite3.Error) -> Found:
         """Read around a place that SQLite itself cannot read."""
-        failed = self._failed("cannot be read", error)
+        failed = self._fail("cannot be read", error)
         if isinstance(failed, BusyError):
             raise failed from error
         if end - start <= 1:
@@ -315,7 +313,7 @@ class Tail:
 
     def _half(self, start: int, end: int) -> Found:
         try:
-            return _checked(self._scan(start, end), start, end, None)
+            return _check(self._scan(start, end), start, end, None)
         except sqlite3.Error as error:
             return self._bisect(start, end, error)
 
@@ -336,10 +334,10 @@ class Tail:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise self._failed("cannot be read", error) from error
+            raise self._fail("cannot be read", error) from error
 
 
-def _checked(found: Iterator[Any], start: int, end: int, most_bytes: int | None) -> Found:
+def _check(found: Iterator[Any], start: int, end: int, most_bytes: int | None) -> Found:
     """Intact rows with ascending positions inside ``[start, end)``."""
     rows: list[Row] = []
     reasons: dict[int, str] = {}

@@ -176,7 +176,7 @@ class SqliteEventLog:
         self._sealing = Lock()  # held by seal and expire, and always taken before _lock
         self._lock = Lock()  # guards the connection and the counts
         self._grown = Condition(self._lock)  # told whenever there is more to read
-        with _explained(f"{self.path} cannot be opened as an event log"):
+        with _explain(f"{self.path} cannot be opened as an event log"):
             _make_folders(self.path)
             self._folder_lock = FolderLock(self.path)
         try:
@@ -245,7 +245,7 @@ class SqliteEventLog:
             self._check_open()
             if self._doubtful:
                 self._take_up()
-            rows, ranges = self._numbered(appends)
+            rows, ranges = self._number(appends)
             if rows:
                 self._doubtful = True  # until it is known whether they are stored
                 self._tail.append(rows, State(self._manifest.log, ranges[-1].stop))
@@ -255,7 +255,7 @@ class SqliteEventLog:
                 self._grown.notify_all()
             return ranges
 
-    def _numbered(self, appends: Sequence[Sequence[Entry]]) -> tuple[list[Row], list[range]]:
+    def _number(self, appends: Sequence[Sequence[Entry]]) -> tuple[list[Row], list[range]]:
         accepted_at = max(microseconds(self._clock()), self._accepted_at)  # it never runs backwards along the log
         rows: list[Row] = []
         ranges = []
@@ -321,7 +321,7 @@ class SqliteEventLog:
 
     def _seal(self, target: int) -> SegmentEntry:
         before = self._manifest
-        with _explained("the tail cannot be sealed, and keeps its rows"):
+        with _explain("the tail cannot be sealed, and keeps its rows"):
             entry = write_segment(self.path, before.log, self._groups(before.sealed, target), self.settings)
             after = msgspec.structs.replace(before, sealed=entry.end, segments=(*before.segments, entry))
             manifests.store(self.path, after, before)
@@ -387,14 +387,14 @@ class SqliteEventLog:
         with self._sealing:
             self._check_open()
             before = self._manifest
-            count = _expired(before.segments, self._clock() - max_age if max_age is not None else None, max_bytes)
+            count = _expire(before.segments, self._clock() - max_age if max_age is not None else None, max_bytes)
             if count == 0:
                 return []
             gone, kept = before.segments[:count], before.segments[count:]
             first = kept[0].first if kept else before.sealed
             lost = tuple(gap for gap in before.lost if gap.end > first)
             after = msgspec.structs.replace(before, first=first, segments=kept, lost=lost)
-            with _explained("old segments cannot be removed"):
+            with _explain("old segments cannot be removed"):
                 manifests.store(self.path, after, before)
                 self._manifest = after
                 for entry in gone:
@@ -417,7 +417,7 @@ class SqliteEventLog:
         """A copy of the log in a new folder, with everything that is stored now; appends go on meanwhile."""
         with self._sealing:
             self._check_open()
-            with _explained(f"the log cannot be copied to {target}"):
+            with _explain(f"the log cannot be copied to {target}"):
                 _make_folders(target)
                 for entry in self._manifest.segments:
                     files.copy(self.path / SEGMENTS / entry.file, target / SEGMENTS / entry.file)
@@ -427,7 +427,7 @@ class SqliteEventLog:
                 manifests.store(target, self._manifest, before=None)
 
 
-def _expired(segments: Sequence[SegmentEntry], before: datetime | None, max_bytes: int | None) -> int:
+def _expire(segments: Sequence[SegmentEntry], before: datetime | None, max_bytes: int | None) -> int:
     """How many of the oldest segments have to go."""
     by_age = 0
     while before is not None and by_age < len(segments) and segments[by_age].latest < before:
@@ -453,7 +453,7 @@ def _make_folders(path: Path) -> None:
 
 
 @contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _explain(what: str) -> Iterator[None]:
     """Errors of the system as ours."""
     try:
         yield

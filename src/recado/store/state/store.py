@@ -201,16 +201,16 @@ class SqliteStateStore:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             check_wal(Path(f"{self.path}-wal"))
-            self._db = self._opened()
+            self._db = self._open()
         except OSError as error:
             raise StateError(f"{folder} cannot be used for the state: {error.strerror or error}") from error
         except (LogError, sqlite3.DatabaseError) as error:
             if isinstance(error, sqlite3.DatabaseError) and not _is_damage(error):
-                raise self._failed("cannot be opened", error) from error
+                raise self._fail("cannot be opened", error) from error
             self._replace(str(error))
         self.starts = _starts(self._db)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         db = connect(self.path)
         try:
             migrate(db, self.path)
@@ -224,7 +224,7 @@ class SqliteStateStore:
     def _replace(self, reason: str) -> None:
         """Set the file aside and go on with what can be read of it."""
         aside, rows = salvage(self.path)
-        self._db = self._opened()
+        self._db = self._open()
         self.set_aside = [f"{self.path.name} is damaged ({reason}); it was set aside as {aside.name}", *rows.lost]
         with self._transaction():
             for statement, values in rows.inserts:
@@ -247,9 +247,9 @@ class SqliteStateStore:
                     self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise self._failed("cannot be written", error) from error
+            raise self._fail("cannot be written", error) from error
 
-    def _failed(self, what: str, error: sqlite3.Error) -> StateError:
+    def _fail(self, what: str, error: sqlite3.Error) -> StateError:
         return StateError(f"{self.path} {what}: {error}", _is_passing(error))
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class SqliteStateStore:
         try:
             loaded = read_all(self._db)
         except sqlite3.Error as error:
-            raise self._failed("cannot be read", error) from error
+            raise self._fail("cannot be read", error) from error
         loaded.damage[:0] = self.set_aside
         return loaded
 
