@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "src" / "recado" / "data" / "sample"
@@ -96,13 +97,13 @@ def sip() -> Iterator[bytes]:
 
 def rudp() -> Iterator[bytes]:
     """What the two ends of a connection send each other, each datagram behind its length."""
-    from recado.protocols.rudp import RudpConnection, Transmit, profile  # noqa: PLC0415  # one target needs it
+    from recado.protocols.machine import Asked, Send  # noqa: PLC0415  # one target needs it
+    from recado.protocols.rudp import Ping, RudpConnection, SendMessage, profile  # noqa: PLC0415
 
     peer = RudpConnection(profile("fast"), 2, 1, "here", 0.0)
-    for text in (b"one", b"two", b"x" * 100):
-        peer.send(text, 0.0)
-    peer.ping(0.0)
-    sent = [one.datagram for one in peer.take() if isinstance(one, Transmit)]
+    requests = (SendMessage(b"one"), SendMessage(b"two"), SendMessage(b"x" * 100), Ping())
+    effects = [one for request in requests for one in peer.handle(Asked(request), 0.0, Random(0))]  # noqa: S311
+    sent = [one.message for one in effects if isinstance(one, Send)]
     yield b"".join(bytes([len(datagram)]) + datagram for datagram in sent)
 
 

@@ -25,13 +25,13 @@ from recado.model.codec import read_batch, read_event, write_cloudevent, write_f
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription
+from recado.protocols.machine import Received, Send, SetTimer, TimerFired
 from recado.protocols.rudp import RudpConnection, profile
 from recado.protocols.session import messages
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Transmit
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.events import AgentSettings
+from recado.protocols.sip.messages import read_message
 from recado.protocols.sip.proxy import Proxy
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address
 from recado.server.config import make_config
 
@@ -109,11 +109,13 @@ def sip_bytes(data: bytes) -> None:
     source = Address("udp", "127.0.0.3", 5060)
     agent = UserAgent(AgentSettings(user="sip:broker@localhost", device="fuzz"), Address("udp", "127.0.0.2", 5060))
     for one in (agent, Proxy(Address("udp", "127.0.0.1", 5060), ("localhost",), b"key")):
-        one.receive(data, source, 0.0, Random(1))  # noqa: S311  # a fuzzer wants the same run again
-        one.tick(60.0, Random(2))  # noqa: S311
-        for effect in one.take():
-            if isinstance(effect, Transmit):
-                read_message(effect.data)
+        chance = Random(1)  # noqa: S311  # a fuzzer wants the same run again
+        effects = list(one.handle(Received(source, data), 0.0, chance))
+        for timer in [effect.timer for effect in effects if isinstance(effect, SetTimer)]:
+            effects += one.handle(TimerFired(timer), 60.0, chance)
+        for effect in effects:
+            if isinstance(effect, Send):
+                read_message(effect.message)
 
 
 def rudp_bytes(data: bytes) -> None:
@@ -122,10 +124,9 @@ def rudp_bytes(data: bytes) -> None:
     position, now = 0, 0.0
     while position < len(data):
         size = data[position]
-        connection.received(data[position + 1 : position + 1 + size], "there", now)
+        connection.handle(Received("there", data[position + 1 : position + 1 + size]), now, Random(1))  # noqa: S311
         position, now = position + 1 + size, now + 0.1
-        connection.timeout(now)
-        connection.take()
+        connection.handle(TimerFired("rudp"), now, Random(1))  # noqa: S311  # RUDP draws nothing
 
 
 def session_frame(data: bytes) -> None:

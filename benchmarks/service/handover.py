@@ -26,7 +26,7 @@ from benchmarks.service.workload import TYPE, Plan, number_of
 from benchmarks.timing import percentiles
 from recado.client import Client, ClientSubscription
 from recado.client import connect as connect_client
-from recado.client.transports.sip import SipLine
+from recado.client.transports.sip import SipTransport
 from recado.protocols.session import messages as m
 
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
@@ -160,7 +160,7 @@ class OverSip:
     def __init__(self, at: Running, heard: Heard) -> None:
         url = f"recado+sip://traveller@localhost;registrar=127.0.0.1:{at.sip_port}"
         options = connect_client(url, device="bench").options
-        self._line = SipLine(options.target, options.device, poll_seconds=POLL_SECONDS)
+        self._line = SipTransport(options.target, options.device, poll_seconds=POLL_SECONDS)
         self._client = Client(options, self._line)
         self._heard = heard
         self._moves = 0

@@ -6,15 +6,16 @@ acknowledgement for each notification, three segments to open the connection and
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from experiments.mobility.town import DELAY, Numbers, Town, percentile
-from recado.protocols.machine import Asked, Deliver, Effect, Received, Rng, Started, Stimulus, TimerFired
-from recado.protocols.rudp import Delivered, Disconnected, RudpConnection, RudpSettings, Transmit, profile
-from recado.protocols.rudp.connection import Carrier, RttEstimator
+from recado.protocols.machine import Asked, Effect, Report, Rng, Send, SetTimer, Stimulus, TimerFired
+from recado.protocols.rudp import Disconnected, Resume, RudpConnection, RudpSettings, SendMessage, profile
+from recado.protocols.rudp.connection import RttEstimator
 from recado.sim.draws import constant
 from recado.sim.faults import Loss
 from recado.sim.kernel import Simulation, stream
@@ -68,19 +69,21 @@ def _with(settings: RudpSettings, **changes: Any) -> RudpSettings:
 def _gives_up(settings: RudpSettings) -> list[float]:
     """When a packet that nobody answers is sent, and at last when it is given up."""
     connection = RudpConnection(settings, 1, 2, "nobody", 0.0)
-    connection.send(b"hello", 0.0)
+    chance = stream(0, "nothing is drawn")
+    effects = connection.handle(Asked(SendMessage(b"hello")), 0.0, chance)
     instants: list[float] = []
-    now = 0.0
+    now = due = 0.0
     while True:
-        for output in connection.take():
-            if isinstance(output, Transmit):
-                instants.append(now)
-            elif isinstance(output, Disconnected):
-                return [*instants, now]
-        due = connection.next_timeout()
-        assert due is not None
+        for effect in effects:
+            match effect:
+                case Send():
+                    instants.append(now)
+                case SetTimer(_, seconds):
+                    due = now + seconds
+                case Report(Disconnected()):
+                    return [*instants, now]
         now = due
-        connection.timeout(now)
+        effects = connection.handle(TimerFired("rudp"), now, chance)
 
 
 def _town_detection() -> float:
@@ -112,34 +115,27 @@ class Sender:
     """Sends messages one after another, and again what was given up."""
 
     def __init__(self, settings: RudpSettings, messages: int) -> None:
-        self.link = Carrier(RudpConnection(settings, 1, 2, "receiver"), "rudp")
+        self.connection = RudpConnection(settings, 1, 2, "receiver")
         self._left, self.failures = messages, 0
 
     def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
-        match stimulus:
-            case Received(sender, datagram):
-                self.link.connection.received(datagram, sender, now)
-            case TimerFired():
-                self.link.fired(now)
-            case Started() | Asked():
-                pass
-        return self._go_on(now)
-
-    def _go_on(self, now: float) -> list[Effect]:
         out: list[Effect] = []
-        connection = self.link.connection
+        todo = deque(self.connection.handle(stimulus, now, rng))
         while True:
-            if not connection.pending and self._left and not connection.failed:
-                connection.send(b"x", now)
+            if not self.connection.pending and self._left and not self.connection.failed:
+                todo.extend(self.connection.handle(Asked(SendMessage(b"x")), now, rng))
                 self._left -= 1
-            effects, told = self.link.step(now)
-            out += effects
-            if any(isinstance(one, Disconnected) for one in told):
-                self.failures += 1
-                self._left += 1
-                connection.resume(now)
-            elif not told:
+            if not todo:
                 return out
+            match effect := todo.popleft():
+                case Report(Disconnected()):
+                    self.failures += 1
+                    self._left += 1
+                    todo.extend(self.connection.handle(Asked(Resume()), now, rng))
+                case Report():
+                    pass
+                case _:
+                    out.append(effect)
 
     def inspect(self) -> dict[str, Any]:
         return {}
@@ -147,13 +143,10 @@ class Sender:
 
 class Receiver:
     def __init__(self, settings: RudpSettings) -> None:
-        self.link = Carrier(RudpConnection(settings, 2, 1, "sender"), "rudp")
+        self._connection = RudpConnection(settings, 2, 1, "sender")
 
     def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
-        if isinstance(stimulus, Received):
-            self.link.connection.received(stimulus.message, stimulus.sender, now)
-        effects, told = self.link.step(now)
-        return [*effects, *(Deliver(one.message) for one in told if isinstance(one, Delivered))]
+        return self._connection.handle(stimulus, now, rng)
 
     def inspect(self) -> dict[str, Any]:
         return {}
@@ -175,7 +168,7 @@ def losses(quick: bool) -> Numbers:
         simulation.add("receiver", Receiver(settings))
         simulation.add("sender", sender)
         simulation.run()
-        counters, name = sender.link.connection.counters, f"{loss:.0%}"
+        counters, name = sender.connection.counters, f"{loss:.0%}"
         formula = (1 - (1 - loss) ** 2) ** (settings.max_retries + 1)
         attempts = messages + sender.failures
         answers |= {

@@ -12,9 +12,9 @@ from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address
 
 DOMAIN = "lac.example"
@@ -40,10 +40,9 @@ class SipBroker:
         self.rudp = RudpEndpoint(("127.0.0.1", 0), profile("lab"))
         local = Address("udp", "127.0.0.1", 0)
         self.endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound), local, self.told)
-        self.endpoint.do(self.endpoint.core.register)
+        self.endpoint.ask(events.Register())
 
     def told(self, event):
-        core = self.endpoint.core
         match event:
             case events.Incoming(call, _, _, remote):
                 ours, theirs = self.rudp.new_conn_id(), remote.media
@@ -51,7 +50,8 @@ class SipBroker:
                 self.calls[call] = self.rudp.open(
                     (theirs.host, theirs.port), ours, theirs.connection, self.heard(call), lambda error: None
                 )
-                self.endpoint.do(core.answer, call, Media(host=host, port=port, connection=ours, device="broker"))
+                media = Media(host=host, port=port, connection=ours, device="broker")
+                self.endpoint.ask(events.Answer(call, media))
             case events.Updated(call, _, remote):
                 self.updates.append(remote.media.host)
                 self.calls[call].move((remote.media.host, remote.media.port))

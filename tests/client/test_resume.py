@@ -86,7 +86,7 @@ def test_a_program_that_is_killed_goes_on_from_its_state_file(tmp_path):
             assert [one["n"] for one in await collect(every, 3)] == [0, 1, 2]
             await eventually(lambda: (seen(state) or {}).get("seen") == 2 * 2**20 + 1)
             device = ana.device
-            ana._session._driver.line.hang_up()  # as if the process were gone: no good-bye
+            ana._session._driver.transport.disconnect()  # as if the process were gone: no good-bye
             await bob.publish("Tick", {"n": 5})
             async with connect(server, state=state) as again:
                 assert again.device == device
@@ -168,12 +168,12 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path):
             first = connect(server, device="phone")
             await first.__aenter__()
             left = await first.subscribe("Price < 25").ready()
-            first._session._driver.line.hang_up()
+            first._session._driver.transport.disconnect()
             async with connect(server, device="phone") as second:
                 async with asyncio.timeout(10):
                     while await second.subscriptions():
                         await asyncio.sleep(0.01)
-                assert left.id not in second._session._agent.table.held
+                assert left.id not in second._session._agent.session.table.held
             await first.close(finish=False)
 
     asyncio.run(main())

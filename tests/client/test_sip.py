@@ -9,13 +9,14 @@ from client.service import collect, eventually
 from client.sip_broker import sip_service
 from recado.client import Unreachable
 from recado.client.client import Client, connect
-from recado.client.transports.sip import SipLine
+from recado.client.transports.sip import SipTransport
+from recado.protocols.sip.events import Bye
 
 
 def client_at(url, host, **more):
     """A client whose device is at an address that the test changes."""
     options = connect(url, device="phone", first_wait=0.05, longest_wait=0.2, **more).options
-    line = SipLine(options.target, options.device, poll_seconds=0.02)
+    line = SipTransport(options.target, options.device, poll_seconds=0.02)
     line.host = host
     return Client(options, line), line
 
@@ -79,7 +80,7 @@ def test_a_service_that_forgot_the_session_gets_another_one():
             async with client as ana:
                 await ana.subscribe(id="all").ready()
                 (call,) = broker.calls
-                broker.endpoint.do(broker.endpoint.core.bye, call)
+                broker.endpoint.ask(Bye(call))
                 await eventually(lambda: list(broker.calls) not in ([], [call]))
                 await eventually(lambda: ana.state == "CONNECTED")
                 assert await ana.publish("Tick") == 0

@@ -1,13 +1,14 @@
 """Who plays in the tests of SIP on real sockets: an agent, a broker that answers, and waiting for events."""
 
 import asyncio
+from random import SystemRandom
 
+from protocols.sip.world import request
 from recado.net.sip import open_endpoint
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Incoming
+from recado.protocols.sip.events import AgentSettings, Incoming
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address
 
 
@@ -16,6 +17,7 @@ class Player:
 
     def __init__(self):
         self.events, self.endpoint, self.answers, self._news = [], None, True, asyncio.Event()
+        self._rng = SystemRandom()
 
     async def open(self, user, host="127.0.0.1", *, home=None, transport="udp", guard=None, **settings):
         made = AgentSettings(
@@ -32,13 +34,15 @@ class Player:
 
     @property
     def agent(self):
-        return self.endpoint.core
+        return self.endpoint.machine
 
     def media(self, connection=7):
         return Media(host=self.local.host, port=17_000, connection=connection, device=self.agent.settings.device)
 
     def do(self, name, *arguments):
-        return self.endpoint.do(getattr(self.agent, name), *arguments)
+        asked, call = request(self._rng, name, *arguments)
+        self.endpoint.ask(asked)
+        return call
 
     def _told(self, event):
         self.events.append(event)

@@ -175,7 +175,7 @@ def test_a_call_back_may_answer_close_and_fail():
         assert b.got == numbered(1, 4)
         await until(lambda: len(a.got) == 2)
         assert a.got == [b"answer to 1", b"answer to 3"]
-        assert complaints == [f"a call-back of the RUDP connection {b.conn_id:08x}"]
+        assert complaints == [f"unexpected error in Deliver of the RUDP connection {b.conn_id:08x}"]
         close(a, b)
 
     run(scene())
@@ -208,7 +208,7 @@ def test_strangers_are_counted_and_dropped():
     async def scene():
         a, b = joined()
         for datagram in (b"", b"hello", bytes(24), b"\x45\x43\x01\x01" + bytes(20)):
-            b.endpoint.transmit(datagram, a.endpoint.address)
+            b.endpoint.transmit(a.endpoint.address, datagram)
         await until(lambda: a.endpoint.strangers == 4)
         await b.link.send(b"after them")
         assert a.got == [b"after them"]

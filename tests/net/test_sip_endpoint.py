@@ -63,7 +63,7 @@ def test_a_session_with_a_hand_over_through_the_embedded_registrar(transport, gu
         assert (await broker.until(Updated)).remote.media.host == "127.0.0.3"
         await agent.until(Updated)
         await agent.until(Registered, 2)
-        users = registrar.core.location.users(asyncio.get_running_loop().time())
+        users = registrar.machine.location.users(asyncio.get_running_loop().time())
         assert [one.uri.host for one in users[f"sip:user1@{DOMAIN}"]] == ["127.0.0.3"]
 
         broker.do("bye", theirs)
@@ -220,7 +220,7 @@ def test_an_application_that_fails_keeps_nothing_back():
         agent.endpoint._on_event = lambda event: 1 / 0
         agent.do("invite", "sip:broker@127.0.0.1", agent.media())
         await broker.until(Established)  # the ACK came, in spite of it
-        assert told == ["the application failed on Established"]
+        assert told == ["unexpected error in Established of UserAgent"]
         await agent.close()
         await broker.close()
 

@@ -6,9 +6,8 @@ from net.sip_cast import Player
 from protocols.sip.torture import message
 from recado.net.sip import Connection, StreamLimits, Streams, local_address_towards, open_endpoint, watch_address
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Established, Updated
+from recado.protocols.sip.events import AgentSettings, Established, Updated
 from recado.protocols.sip.registration import LinkBack, LinkLost, Moved
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address
 
 OPTIONS = message("OPTIONS sip:broker@127.0.0.1 SIP/2.0", "Via: SIP/2.0/TCP 127.0.0.1:9;branch=z9hG4bK1;rport")

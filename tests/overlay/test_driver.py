@@ -8,7 +8,7 @@ import pytest
 
 from overlay.helpers import run
 from recado.errors import RecadoError
-from recado.overlay.driver import Driver
+from recado.overlay.driver import NodeDriver
 from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError
 from recado.protocols.machine import (
     Asked,
@@ -81,7 +81,7 @@ def drive(rules, test, **around):
         surroundings = Around(**around)
         machine = Scripted({repr(stimulus): effects for stimulus, effects in rules})
         failures = []
-        driver = Driver(
+        driver = NodeDriver(
             machine, surroundings, state=surroundings, limits=OVERLAY_LIMITS, rng=Random(1), stop=failures.append
         )
         await test(driver, machine, surroundings, failures)

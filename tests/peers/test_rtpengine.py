@@ -144,7 +144,7 @@ def test_the_service_and_a_client_that_moves_in_mid_stream(home, tmp_path):
 
     async def story():
         async with serving(tmp_path, sip=sip) as server, recado.connect(url, device="phone") as user:
-            line = user._session._driver.line
+            line = user._session._driver.transport
             every = await user.subscribe("n >= 0", id="all").ready()
 
             async def from_elsewhere(number):
@@ -156,7 +156,7 @@ def test_the_service_and_a_client_that_moves_in_mid_stream(home, tmp_path):
 
             def check_relayed(host):
                 """What each side takes for the other is the relay."""
-                (consumer,) = server._sip._legs.values()
+                (consumer,) = server._sip._consumers.values()
                 device, service = line._rudp.address, server._sip._rudp.address
                 assert device[0] == host
                 for seen, real in ((consumer.link.source, device), (line._link.remote_address, service)):

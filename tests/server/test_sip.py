@@ -14,7 +14,7 @@ from peers.kamailio import Kamailio, needs
 from peers.ports import free_port
 from recado.client.client import Client, connect
 from recado.client.errors import ClientError
-from recado.client.transports.sip import SipLine
+from recado.client.transports.sip import SipTransport
 from recado.model.codec import read_event
 from recado.net import RudpEndpoint
 from recado.net.sip import open_endpoint
@@ -22,14 +22,14 @@ from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address, read_address
 from recado.server.address_policy import may_send
 from recado.server.config import ConfigError, make_config
 from recado.server.permissions import Principal
-from recado.server.sip import People
+from recado.server.sip import SipAuthentication
 from recado.server.tokens import SIP_REALM, Tokens, add_token
 from server.running import agent, serving, until
 
@@ -52,14 +52,14 @@ def client_at(server, host, device="phone", transport="udp", **more):
     """A client whose device is at an address that the test changes."""
     quick = {"first_wait": 0.05, "longest_wait": 0.2, **more}
     options = connect(url(server, transport=transport), device=device, **quick).options
-    line = SipLine(options.target, options.device, poll_seconds=0.02)
+    line = SipTransport(options.target, options.device, poll_seconds=0.02)
     line.host = host
     return Client(options, line), line
 
 
 def switch_off(line):
     """The device is gone without a word, as far as the service can tell."""
-    line._link._host.transmit = lambda datagram, address: None
+    line._link._driver._send = lambda address, datagram: True
     line._endpoint._transmit = lambda data, to: None
     line._registered = False  # so that nothing waits for answers in the end
 
@@ -284,7 +284,7 @@ def test_the_secret_of_an_address_does_not_prove_the_bare_name(tmp_path):
     tokens = tmp_path / "tokens"
     for user in ("ana", "ana@localhost", "ana@elsewhere.example"):
         add_token(tokens, user, user, sip=True)
-    people = People(make_config({"access": {"anonymous": False}}), Tokens(tokens), lambda host: 0.0)
+    people = SipAuthentication(make_config({"access": {"anonymous": False}}), Tokens(tokens), lambda host: 0.0)
     assert people._secret("ana", SIP_REALM, "SHA-256")
     assert people._secret("ana@elsewhere.example", SIP_REALM, "SHA-256")
     assert people._secret("ana@LOCALHOST", SIP_REALM, "SHA-256") is None
@@ -322,15 +322,15 @@ def test_a_device_that_speaks_though_it_counts_as_lost(tmp_path, monkeypatch, re
             client, _ = client_at(server, "127.0.0.2")
             async with client as ana:
                 every = await ana.subscribe(id="all", ttl=600).ready()
-                (consumer,) = server._sip._legs.values()
+                (consumer,) = server._sip._consumers.values()
                 consumer.link.move(("127.0.0.8", 9))  # nobody is there, so RUDP gives up
                 consumer.link.post_ping()
                 await until(lambda: states(server) == {"phone": False})
-                consumer.link._connection._sender.address = ("127.0.0.2", client._session._line._rudp.address[1])
+                consumer.link._connection._sender.address = ("127.0.0.2", client._session._transport._rudp.address[1])
                 await publish(server, [1])
                 await ana.publish("Tick", {"n": 2})
                 assert numbers(await collect(every, 2)) == [1, 2]
-                assert (consumer in server._sip._legs.values()) is resume
+                assert (consumer in server._sip._consumers.values()) is resume
 
     asyncio.run(main())
 
@@ -342,7 +342,7 @@ def test_a_device_that_stays_away_is_forgotten(tmp_path):
             await client.__aenter__()
             await until(lambda: states(server) == {"phone": True})
             switch_off(line)
-            next(iter(server._sip._legs.values())).link.post_ping()
+            next(iter(server._sip._consumers.values())).link.post_ping()
             await until(lambda: server.gateway.connections == 0)
             assert states(server) == {"phone": False}
             await client.close()
@@ -379,7 +379,7 @@ class Caller:
 
     def invite(self, host, port, **media):
         wanted = Media(host=host, port=port, **{"connection": 7, "device": "d", **media})
-        return self.endpoint.do(self.endpoint.core.invite, "sip:broker@localhost", wanted)
+        return self.endpoint.invite("sip:broker@localhost", wanted)
 
     async def next(self, kind):
         async with asyncio.timeout(5):
@@ -433,14 +433,12 @@ def test_only_pings_go_to_an_address_that_never_spoke(tmp_path):
             assert states(server, "eve") == {}
 
             host, port = rudp.address
-            eve.endpoint.do(eve.endpoint.core.reinvite, answer.call, Media(host=host, port=port, connection=7))
+            eve.endpoint.ask(events.Reinvite(answer.call, Media(host=host, port=port, connection=7)))
             await until(lambda: heard)
             assert states(server, "eve") == {"d": True}
             before = len(third.got)
             await link.send(m.encode([m.Subscribe(2, msgspec.Raw(b'{"id": "all"}'))]))
-            eve.endpoint.do(
-                eve.endpoint.core.reinvite, answer.call, Media(host="127.0.0.9", port=third.port, connection=7)
-            )
+            eve.endpoint.ask(events.Reinvite(answer.call, Media(host="127.0.0.9", port=third.port, connection=7)))
             await eve.next(events.Updated)
             await publish(server, range(5))
             await until(lambda: any(b"NOTIFY" in one for one in heard))

@@ -13,11 +13,11 @@ def test_a_device_that_starts_anew_leaves_no_session_behind(tmp_path):
                 client, line = client_at(server, f"127.0.0.{turn + 2}")
                 async with client:
                     await until(lambda: states(server) == {"phone": True})
-                    assert len(server._sip._legs) == 1
+                    assert len(server._sip._consumers) == 1
                     switch_off(line)
-                    (consumer,) = server._sip._legs.values()
+                    (consumer,) = server._sip._consumers.values()
                     consumer.link.post_ping()
                     await until(lambda: states(server) == {"phone": False})
-                assert server.gateway.connections == len(server._sip._legs) == 1
+                assert server.gateway.connections == len(server._sip._consumers) == 1
 
     asyncio.run(main())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import msgspec
 
-from recado.client.driver import Line, StateFile
+from recado.client.driver import StateFile, Transport
 from recado.client.options import Options
 from recado.client.session import Session
 from recado.client.subscription import ClientSubscription
@@ -127,9 +127,9 @@ class Client:
     Once the session is over, every method that talks to the service raises why: SessionEnded, NotAllowed or Refused.
     """
 
-    def __init__(self, options: Options, line: Line | None = None) -> None:
+    def __init__(self, options: Options, transport: Transport | None = None) -> None:
         self.options = options
-        self._session = Session(options, line)
+        self._session = Session(options, transport)
         self._ids = _event_ids()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Runs the agent's machine in an asyncio loop: a line below it, an application above it.
+"""The agent of a session in an asyncio loop: a transport below it, an application above it.
 
 No task and no queue per message: a frame that arrives is decoded and handled in the same turn of the loop, and all
 messages that the agent wants to send in one turn leave together, in few frames.
@@ -18,49 +18,53 @@ from typing import Any, Protocol
 import msgspec
 
 from recado.client.errors import ClientError
+from recado.net.driver import Driver
 from recado.protocols import machine
-from recado.protocols.session import commands as words
+from recado.protocols.session import commands
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import SERVICE, Agent
 
-# --- A line: what carries frames between an agent and the service, whatever it is made of ----------------------------
-#
-# ``dial`` begins an attempt and returns; the ears hear ``up`` once or ``down`` once, then ``heard`` for every frame,
-# and ``down`` at the end. After ``hang_up`` the ears hear nothing more of that connection.
+# --- A transport: what carries frames between an agent and the service, whatever it is made of -----------------------
 
 
-class Ears(Protocol):
-    def up(self) -> None: ...
+class TransportListener(Protocol):
+    """What a transport calls: ``on_up`` once or ``on_down`` once for an attempt, ``on_frame`` while it is up."""
 
-    def down(self, reason: str, code: int = 0, *, hopeless: bool = False) -> None:
+    def on_up(self) -> None: ...
+
+    def on_down(self, reason: str, code: int = 0, *, permanent: bool = False) -> None:
         """``code`` is an HTTP status, if the service answered and said no.
 
-        ``hopeless`` says that the address leads nowhere: who never was connected need not try again.
+        ``permanent`` says that the address leads nowhere: who never was connected need not try again.
         """
         ...
 
-    def heard(self, frame: bytes) -> None: ...
+    def on_frame(self, frame: bytes) -> None: ...
 
-    def seen(self) -> tuple[int | None, str]:
-        """The last notification that the application has done with, and whose log it is of."""
-        ...
-
-    def reachable(self) -> None:
+    def on_reachable(self) -> None:
         """The device has another address, or one again."""
         ...
 
+    def last_seen(self) -> tuple[int | None, str]:
+        """The last notification that the application has done with, and whose log it is of."""
+        ...
 
-class Line(Protocol):
+
+class Transport(Protocol):
     """``greets``: must the agent say who it is? ``frame_bytes``: how long a frame should be at most."""
 
     greets: bool
     frame_bytes: int
 
-    def dial(self, ears: Ears) -> None: ...
+    def connect(self, listener: TransportListener) -> None:
+        """Begin an attempt and return; the listener is told how it ends."""
+        ...
 
     def send(self, frame: bytes) -> None: ...
 
-    def hang_up(self) -> None: ...
+    def disconnect(self) -> None:
+        """End the connection; the listener hears nothing more of it."""
+        ...
 
     async def close(self) -> None:
         """Let what was sent go out, as far as that is quick, and end for good."""
@@ -125,7 +129,7 @@ class StateFile:
             raise ClientError(f"the state file {self.path} cannot be written: {error}") from None
 
 
-# --- Runs the agent's machine in an asyncio loop: a line below it, an application above it ---------------------------
+# --- The agent, its driver, its transport and its application -------------------------------------------------------
 
 _encode = msgspec.json.Encoder().encode
 _FRAME_MESSAGES = 4_096
@@ -134,130 +138,111 @@ _FRAME_MESSAGES = 4_096
 class Application(Protocol):
     def notified(self, notify: m.Notify) -> None: ...
 
-    def answered(self, ref: Any, answer: words.Answer) -> None: ...
+    def answered(self, ref: Any, answer: commands.Answer) -> None: ...
 
     def told(self, fact: Any) -> None:
         """Any other fact of the agent."""
         ...
 
 
-class Driver:
-    """The ears of a line and the hands of an agent."""
+class AgentDriver:
+    """Drives the agent of a session; it listens to the transport.
 
-    def __init__(self, agent: Agent, line: Line, application: Application, state: StateFile | None) -> None:
-        self.agent, self.line, self.application, self.state = agent, line, application, state
-        self.last_problem, self.hopeless = "", False
+    ``last_problem`` is why there was no connection, "" if nothing went wrong; ``permanent`` whether trying again is of
+    any use.
+    """
+
+    def __init__(self, agent: Agent, transport: Transport, application: Application, state: StateFile | None) -> None:
+        self.transport, self.last_problem, self.permanent = transport, "", False
+        self._agent, self._application, self._state = agent, application, state
         self._loop = asyncio.get_running_loop()
-        self._rng = Random()  # noqa: S311  # jitter is no secret
-        self._timers: dict[machine.TimerKey, asyncio.TimerHandle] = {}
+        self._driver = Driver(
+            agent,
+            send=self._send,
+            deliver=application.notified,
+            report=self._report,
+            persist=self._persist,
+            clock=time.time,
+            rng=Random(),  # noqa: S311  # jitter is no secret
+        )
         self._out: list[m.FromAgent] = []
         self._flushing = False
 
     def start(self) -> None:
-        self.stimulate(machine.Started((), dict(self.state.values) if self.state else {}))
+        self._driver.tell(machine.Started((), dict(self._state.values) if self._state else {}))
 
     def ask(self, request: Any) -> None:
-        """Give the agent a request; an AgentError if it cannot take it."""
-        self.stimulate(machine.Asked(request))
+        """Give the agent a request; raises AgentError if it cannot take it."""
+        self._driver.ask(request)
 
-    def stimulate(self, stimulus: machine.Stimulus) -> None:
-        application = self.application
-        for effect in self.agent.handle(stimulus, time.time(), self._rng):
-            if isinstance(effect, machine.Deliver):
-                application.notified(effect.notification)
-            elif isinstance(effect, machine.Report):
-                fact = effect.fact
-                if isinstance(fact, words.Answered):
-                    application.answered(fact.ref, fact.answer)
-                else:
-                    self._fact(fact)
-            elif isinstance(effect, machine.Send):
-                self._send(effect.message)
-            else:
-                self._rare(effect)
+    async def close(self) -> None:
+        self.flush()
+        self._driver.close()
+        await self.transport.close()
+        if self._state is not None:
+            self._state.write()
 
-    def _fact(self, fact: Any) -> None:
-        if isinstance(fact, words.Dial):
-            self._out.clear()
-            self.line.dial(self)
-            return
-        if isinstance(fact, words.HangUp):
-            self.last_problem = fact.reason
-            self.flush()
-            self.line.hang_up()
-            return
-        self.application.told(fact)
+    # -- from the transport
 
-    def _rare(self, effect: machine.Effect) -> None:
-        match effect:
-            case machine.SetTimer(timer, after_seconds):
-                self._cancel(timer)
-                self._timers[timer] = self._loop.call_later(after_seconds, self._fire, timer)
-            case machine.CancelTimer(timer):
-                self._cancel(timer)
-            case machine.Persist(key, value):
-                if self.state is not None:
-                    self.state.put(key, value)
+    def on_up(self) -> None:
+        self._driver.tell(machine.LinkUp(SERVICE))
 
-    def _cancel(self, timer: machine.TimerKey) -> None:
-        handle = self._timers.pop(timer, None)
-        if handle is not None:
-            handle.cancel()
-
-    def _fire(self, timer: machine.TimerKey) -> None:
-        del self._timers[timer]
-        self.stimulate(machine.TimerFired(timer))
-
-    # -- the line's ears
-
-    def up(self) -> None:
-        self.stimulate(machine.LinkUp(SERVICE))
-
-    def down(self, reason: str, code: int = 0, *, hopeless: bool = False) -> None:
-        self.last_problem, self.hopeless = reason, hopeless
+    def on_down(self, reason: str, code: int = 0, *, permanent: bool = False) -> None:
+        self.last_problem, self.permanent = reason, permanent
         self._out.clear()
         if code:
-            self.ask(words.TurnedAway(code, reason))
+            self.ask(commands.TurnedAway(code, reason))
         else:
-            self.stimulate(machine.LinkDown(SERVICE))
+            self._driver.tell(machine.LinkDown(SERVICE))
 
-    def heard(self, frame: bytes) -> None:
+    def on_frame(self, frame: bytes) -> None:
         try:
             messages = m.from_service(frame)
         except m.MessageError as error:
-            self.line.hang_up()
-            self.down(f"the service sent something that is no message: {error}")
+            self.transport.disconnect()
+            self.on_down(f"the service sent something that is no message: {error}")
             return
-        self.stimulate(machine.Received(SERVICE, messages))
+        self._driver.tell(machine.Received(SERVICE, messages))
 
-    def seen(self) -> tuple[int | None, str]:
-        return self.agent.inbox.seen, self.agent.inbox.log
+    def on_reachable(self) -> None:
+        self.ask(commands.Reachable())
 
-    def reachable(self) -> None:
-        self.ask(words.Reachable())
+    def last_seen(self) -> tuple[int | None, str]:
+        inbox = self._agent.session.inbox
+        return inbox.seen, inbox.log
 
-    # -- sending
+    # -- effects
 
-    def _send(self, messages: tuple[m.FromAgent, ...]) -> None:
+    def _report(self, fact: Any) -> None:
+        if isinstance(fact, commands.Answered):
+            self._application.answered(fact.ref, fact.answer)
+        elif isinstance(fact, commands.Dial):
+            self._out.clear()
+            self.transport.connect(self)
+        elif isinstance(fact, commands.HangUp):
+            self.last_problem = fact.reason
+            self.flush()
+            self.transport.disconnect()
+        else:
+            self._application.told(fact)
+
+    def _persist(self, key: str, value: Any) -> None:
+        if self._state is not None:
+            self._state.put(key, value)
+
+    def _send(self, _receiver: Any, messages: tuple[m.FromAgent, ...]) -> bool:
         self._out.extend(messages)
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self.flush)
+        return True
 
     def flush(self) -> None:
         """Send what is there, now."""
         self._flushing = False
         if self._out:
             out, self._out = self._out, []
-            pack(out, self.line.frame_bytes, self.line.send)
-
-    async def close(self) -> None:
-        self.flush()
-        for timer in list(self._timers):
-            self._cancel(timer)
-        await self.line.close()
-        if self.state is not None:
-            self.state.write()
+            pack(out, self.transport.frame_bytes, self.transport.send)
 
 
 def pack(messages: list[m.FromAgent], frame_bytes: int, send: Callable[[bytes], None]) -> None:

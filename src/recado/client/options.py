@@ -1,4 +1,4 @@
-"""How a session is set up, and the line that fits its target."""
+"""How a session is set up, and the transport that fits its target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from recado.client.driver import Line, StateFile
+from recado.client.driver import StateFile, Transport
 from recado.client.urls import Target
 from recado.protocols.session.commands import AgentSettings, Existing, OnCancelled
 from recado.protocols.session.messages import Gap
@@ -50,12 +50,12 @@ class Options(msgspec.Struct, kw_only=True):
         )
 
 
-def make_line(options: Options) -> Line:
+def make_transport(options: Options) -> Transport:
     """Imported late: an application needs one of them."""
     if options.target.sip is not None:
-        from recado.client.transports.sip import SipLine  # noqa: PLC0415
+        from recado.client.transports.sip import SipTransport  # noqa: PLC0415
 
-        return SipLine(options.target, options.device)
-    from recado.client.transports.websocket import WebSocketLine  # noqa: PLC0415
+        return SipTransport(options.target, options.device)
+    from recado.client.transports.websocket import WebSocketTransport  # noqa: PLC0415
 
-    return WebSocketLine(options.target, options.tls)
+    return WebSocketTransport(options.target, options.tls)

@@ -1,8 +1,8 @@
 """The session behind a client: its life, its requests, its counts, and what the agent tells about it.
 
-The agent (``recado.protocols.session.agent``) connects, resumes, renews and drops repeats by itself; a ``Driver`` runs
-it. A ``Session`` turns requests into futures and notifications into the queues of subscriptions. Everything runs in the
-loop that opened it.
+The agent (``recado.protocols.session.agent``) connects, resumes, renews and drops repeats by itself; an ``AgentDriver``
+runs it. A ``Session`` turns requests into futures and notifications into the queues of subscriptions. Everything runs
+in the loop that opened it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from recado.client.driver import Driver, Line
+from recado.client.driver import AgentDriver, Transport
 from recado.client.errors import ClientError, Dropped, SessionEnded, TooManyInFlight, Unreachable, refusal
-from recado.client.options import Options, make_line
+from recado.client.options import Options, make_transport
 from recado.client.subscription import ClientSubscription
 from recado.protocols.session import commands as words
 from recado.protocols.session import messages as m
@@ -103,7 +103,7 @@ class Inboxes:
 class Session:
     """One session of one device. A Client shows its counts, and says what they mean."""
 
-    def __init__(self, options: Options, line: Line | None = None) -> None:
+    def __init__(self, options: Options, transport: Transport | None = None) -> None:
         self.options = options
         self.device = options.device
         self.user = options.target.user
@@ -111,7 +111,7 @@ class Session:
         self.dropped = 0
         self.gaps: list[m.Gap] = []
         self.inboxes = Inboxes(f"tmp-{options.device}-")
-        self._line = line
+        self._transport = transport
         self._open: dict[int, None] = {}
         self._acknowledged: list[int] = []
         self._publishing = 0
@@ -125,9 +125,9 @@ class Session:
         """Connect and carry out the start policy; Unreachable, NotAllowed or Refused if that does not work out."""
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
-        line = self._line or make_line(self.options)
-        self._agent = Agent(self.options.agent_settings(line.greets))
-        self._driver = Driver(self._agent, line, self, self.options.state)
+        transport = self._transport or make_transport(self.options)
+        self._agent = Agent(self.options.agent_settings(transport.greets))
+        self._driver = AgentDriver(self._agent, transport, self, self.options.state)
         self._driver.start()
         try:
             async with asyncio.timeout(self.options.timeout or None):
@@ -181,15 +181,15 @@ class Session:
 
     @property
     def unanswered(self) -> int:
-        return len(self._agent.outbox.waiting)
+        return len(self._agent.session.outbox.waiting)
 
     @property
     def given_up(self) -> int:
-        return self._agent.outbox.dropped
+        return self._agent.session.outbox.dropped
 
     @property
     def repeated(self) -> int:
-        return self._agent.inbox.repeated
+        return self._agent.session.inbox.repeated
 
     # -- requests
 
@@ -368,7 +368,7 @@ class Session:
                 self._driver.ask(words.Leave())
                 return
         _call(self.options.on_state, "CONNECTED", "")
-        if self._agent.begun:
+        if self._agent.session.begun:
             self._on_started()
 
     def _on_started(self) -> None:
@@ -385,7 +385,7 @@ class Session:
         problem = self._driver.last_problem or reason
         _log.info("not connected: %s", problem)
         _call(self.options.on_state, "DISCONNECTED", problem)
-        if not self._started.done() and (self.options.timeout == 0 or self._driver.hopeless):
+        if not self._started.done() and (self.options.timeout == 0 or self._driver.permanent):
             self._started.set_exception(self._unreachable())
 
     def _end(self, reason: str, code: int) -> None:

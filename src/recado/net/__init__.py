@@ -1,6 +1,7 @@
-"""UDP with asyncio: RUDP connections on one socket, and a relay for devices behind a NAT.
+"""Machines on asyncio: the driver (``driver``), RUDP connections on one UDP socket (``udp``), SIP endpoints (``sip``).
 
-Both the service and the client use it. The protocol itself is pure (``recado.protocols.rudp``)::
+The service, the client and the nodes of an overlay use it; the protocols themselves are machines
+(``recado.protocols``). RUDP::
 
     endpoint = RudpEndpoint(("127.0.0.2", 0))           # binds; inside a running loop. DatagramError if it cannot
     endpoint.address -> (host, port)                    # for the SDP
@@ -23,13 +24,10 @@ Both the service and the client use it. The protocol itself is pure (``recado.pr
 ``on_message(bytes)`` gets whole messages in order. When a connection fails, ``on_done(error)`` is called for every
 message that was not acknowledged, in the order of posting, and then ``on_failed(error)`` once. Call-backs run in the
 loop and may call anything here; what they raise goes to the loop's exception handler.
-
-``MediaProxy`` is the relay of the mobility document's section 12.
 """
 
 from __future__ import annotations
 
-from recado.net.media_proxy import MediaProxy, Relay
 from recado.net.udp import Address, DatagramError, RudpEndpoint, RudpLink
 
-__all__ = ["Address", "DatagramError", "MediaProxy", "Relay", "RudpEndpoint", "RudpLink"]
+__all__ = ["Address", "DatagramError", "RudpEndpoint", "RudpLink"]

@@ -1,17 +1,18 @@
-"""SIP on real sockets: one endpoint drives a pure user agent, or the pure proxy, over UDP and TCP.
+"""SIP on real sockets: one endpoint drives a user agent, or the proxy, over UDP and TCP.
 
-``open_endpoint`` binds a UDP socket (and, if asked, a TCP listener on the same port), makes the core for the address
-that came of it, and from then on carries bytes to it, its effects to the network and its events to ``on_event``::
+``open_endpoint`` binds a UDP socket (and, if asked, a TCP listener on the same port), makes the machine for the address
+that came of it, and drives it (``recado.net.driver``): bytes go to it, its effects to the network and its events to
+``on_event``::
 
     endpoint = await open_endpoint(lambda local: UserAgent(settings, local), Address("udp", "127.0.0.1", 0), on_event)
-    endpoint.do(endpoint.core.register)
-    call = endpoint.do(endpoint.core.invite, "sip:broker@lac.example", media)
-    await endpoint.rebind("127.0.0.3")        # the device has moved: new sockets, and the core is told
+    endpoint.ask(Register())
+    call = endpoint.invite("sip:broker@lac.example", media)
+    await endpoint.rebind("127.0.0.3")        # the device has moved: new sockets, and the machine is told
     await endpoint.close()
 
-``do`` adds the clock and chance to a call and carries out what comes of it. Events are told one after the other; what
-they lead to may be asked for inside of ``on_event``. A core whose socket is bound to every address (0.0.0.0) has to be
-told where it can be reached: ``lambda bound: UserAgent(settings, bound._replace(host="10.0.0.1"))``.
+Events are told one after the other; what they lead to may be asked for inside of ``on_event``. A machine whose socket
+is bound to every address (0.0.0.0) has to be told where it can be reached:
+``lambda bound: UserAgent(settings, bound._replace(host="10.0.0.1"))``.
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import SystemRandom
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from recado.protocols.machine import Rng
+from recado.net.driver import Driver
+from recado.protocols.machine import Machine, Received, Rng, SendFailed
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.events import Effect, Event, Transmit
+from recado.protocols.sip.events import Event, Invite, MoveTo, new_name
 from recado.protocols.sip.limits import LIMITS, SipLimits
-from recado.protocols.sip.parser import Framer
+from recado.protocols.sip.messages import Framer
 from recado.protocols.sip.proxy import Location, Proxy
 from recado.protocols.sip.registration import AddressMonitor, Change
+from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address, is_numeric
 
@@ -209,7 +212,7 @@ class Streams:
             del self._connections[connection.peer]
             self._on_failure(connection.peer)
 
-    def received(self, data: bytes, peer: Address) -> None:
+    def receive(self, data: bytes, peer: Address) -> None:
         self._on_message(data, peer)
 
     # -- the end
@@ -264,7 +267,7 @@ class Connection(asyncio.Protocol):
         elif self._framer.pending == len(data):
             self._wait(self._limits.message_seconds)
         for message in messages:
-            self._streams.received(message, self.peer)
+            self._streams.receive(message, self.peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
@@ -290,47 +293,50 @@ class Connection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self.close)
 
 
-# --- SIP on real sockets: one endpoint drives a pure user agent, or the pure proxy, over UDP and TCP -----------------
+# --- The endpoint: a machine, its driver, and its sockets ------------------------------------------------------------
 
 _CHANCE = SystemRandom()
 _TRIES = 16
 _RECEIVE_BYTES = 1_048_576  # a burst waits in the socket while the process is busy, as far as the system lets it
 
 
-class Core(Protocol):
-    def receive(self, data: bytes, source: Address, now: float, rng: Rng) -> None: ...
-    def tick(self, now: float, rng: Rng) -> None: ...
-    def unreachable(self, address: Address, now: float, rng: Rng) -> None: ...
-    def take(self) -> list[Effect]: ...
-    def deadline(self) -> float | None: ...
-
-
-C = TypeVar("C", bound=Core)
+M = TypeVar("M", bound=Machine)
 OnEvent = Callable[[Event], None]
 
 
-class Endpoint(Generic[C]):
+class Endpoint(Generic[M]):
+    """Made by ``open_endpoint``. ``machine`` is what it runs, ``local`` where it is bound."""
+
+    machine: M
+    local: Address
+
     def __init__(self, on_event: OnEvent | None, limits: StreamLimits, rng: Rng, *, tcp: bool) -> None:
-        self.core: C
-        self.local: Address
         self._on_event, self._rng = on_event, rng
+        self._driver: Driver
         self._datagrams: asyncio.DatagramTransport | None = None
-        self._streams = Streams(limits, self._received, self._unreachable)
+        self._streams = Streams(limits, self._receive, self._tell_unreachable)
         self._tcp = tcp
         self._names = Names()
-        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+
+    def start(self, machine: M) -> None:
+        self.machine = machine
+        self._driver = Driver(machine, send=self._send, report=self._report, rng=self._rng)
 
     # -- for the application
 
-    def do(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call a method of the core, such as ``core.invite``, with the clock and chance added."""
-        result = method(*arguments, time.monotonic(), self._rng, **named)
-        self._carry_out()
-        return result
+    def ask(self, request: Any) -> None:
+        """Give the machine a request, such as ``Bye(call)``; raises SipError if it makes no sense."""
+        self._driver.ask(request)
+
+    def invite(self, uri: str, media: Media) -> str:
+        """Open a session; the name of the call is returned."""
+        call = new_name(self._rng)
+        self.ask(Invite(call, uri, media))
+        return call
 
     async def rebind(self, host: str, port: int | None = None) -> Address:
-        """Be at another address from now on; what comes to the old one is lost. The core is told by ``moved``.
+        """Be at another address from now on; what comes to the old one is lost. The machine is asked to ``MoveTo`` it.
 
         The port stays the same if it is free there. Raises OSError if the address cannot be used; then nothing changes.
         """
@@ -346,15 +352,12 @@ class Endpoint(Generic[C]):
         if old_listener is not None:
             old_listener.close()
         self._streams.cut()
-        moved = getattr(self.core, "moved", None)
-        if moved is not None:
-            self.do(moved, self.local)
+        self.ask(MoveTo(self.local))
         return self.local
 
     async def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._driver.close()
         if self._datagrams is not None:
             self._datagrams.close()
         await self._streams.close()
@@ -368,7 +371,7 @@ class Endpoint(Generic[C]):
         loop = asyncio.get_running_loop()
         for attempt in range(_TRIES):
             datagrams, _ = await loop.create_datagram_endpoint(
-                lambda: _Datagrams(self._received), local_addr=(wanted.host, wanted.port)
+                lambda: _Datagrams(self._receive), local_addr=(wanted.host, wanted.port)
             )
             port = datagrams.get_extra_info("sockname")[1]
             try:
@@ -384,59 +387,37 @@ class Endpoint(Generic[C]):
             self._names.family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
             return
 
-    # -- between the core and the network
+    # -- between the machine and the network
 
-    def _received(self, data: bytes, source: Address) -> None:
+    def _receive(self, data: bytes, source: Address) -> None:
         if not self._closed:
-            self.do(self.core.receive, data, source)
+            self._driver.tell(Received(source, data))
 
-    def _unreachable(self, address: Address) -> None:
+    def _tell_unreachable(self, address: Address) -> None:
         if not self._closed:
-            self.do(self.core.unreachable, address)
+            self._driver.tell(SendFailed(address))
 
-    def _tick(self) -> None:
-        self.do(self.core.tick)
+    def _report(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
 
-    def _carry_out(self) -> None:
-        for effect in self.core.take():
-            if isinstance(effect, Transmit):
-                self._transmit(effect.data, effect.to)
-            elif self._on_event is not None:
-                self._tell(self._on_event, effect.fact)
-        self._set_timer()
-
-    def _tell(self, on_event: OnEvent, fact: Event) -> None:
-        """A fault of the application may not keep back what has to be sent."""
-        try:
-            on_event(fact)
-        except Exception as error:  # noqa: BLE001 - it is told to whoever watches the loop
-            what = {"message": f"the application failed on {type(fact).__name__}", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(what)
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline = self.core.deadline()
-        if deadline is not None and not self._closed:
-            wait = max(0.0, deadline - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
-
-    def _transmit(self, data: bytes, to: Address) -> None:
+    def _send(self, to: Address, data: bytes) -> bool:
+        """What cannot be sent is told later, when that is known."""
         if self._closed:
-            return
-        if not is_numeric(to.host):
-            self._names.resolve(to, lambda found: self._resolved(data, to, found))
+            pass
+        elif not is_numeric(to.host):
+            self._names.resolve(to, lambda found: self._send_resolved(data, to, found))
         elif to.transport == "udp":
             self._send_datagram(data, to)
         else:
             self._streams.send(data, to, self.local.host)
+        return True
 
-    def _resolved(self, data: bytes, to: Address, found: Address | None) -> None:
+    def _send_resolved(self, data: bytes, to: Address, found: Address | None) -> None:
         if found is None:
-            self._unreachable(to)
+            self._tell_unreachable(to)
         else:
-            self._transmit(data, found)
+            self._send(found, data)
 
     def _send_datagram(self, data: bytes, to: Address) -> None:
         """An error of the network is a loss like others: the timers of the protocol deal with it."""
@@ -457,20 +438,23 @@ class _Datagrams(asyncio.DatagramProtocol):
 
 
 async def open_endpoint(
-    make: Callable[[Address], C],
+    make: Callable[[Address], M],
     local: Address,
     on_event: OnEvent | None = None,
     *,
     tcp: bool = False,
     limits: StreamLimits | None = None,
     rng: Rng = _CHANCE,
-) -> Endpoint[C]:
-    """Bind ``local`` (port 0: any) and run the core that ``make`` makes for it."""
+) -> Endpoint[M]:
+    """Bind ``local`` (port 0: any) and run the machine that ``make`` makes for it.
+
+    Raises SipError if ``local`` is no numeric address, OSError if it cannot be bound.
+    """
     if not is_numeric(local.host):
         raise SipError(f"an endpoint listens on a numeric address, not on {local.host!r}")
-    endpoint: Endpoint[C] = Endpoint(on_event, limits or StreamLimits(), rng, tcp=tcp or local.reliable)
+    endpoint: Endpoint[M] = Endpoint(on_event, limits or StreamLimits(), rng, tcp=tcp or local.reliable)
     await endpoint.bind(local)
-    endpoint.core = make(endpoint.local)
+    endpoint.start(make(endpoint.local))
     return endpoint
 
 

@@ -14,19 +14,22 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
-from heapq import heappop, heappush
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from recado.errors import RecadoError
+from recado.net.driver import Driver, Timers
+from recado.protocols.machine import Asked, Received, SendFailed, Started
 from recado.protocols.rudp import (
     Acknowledged,
     Counters,
-    Delivered,
+    Disconnected,
     Failed,
+    MoveTo,
+    Ping,
     QueueFull,
     RudpConnection,
     RudpSettings,
-    Transmit,
+    SendMessage,
     Unreachable,
     profile,
 )
@@ -153,62 +156,59 @@ def _enlarge(bound: socket.socket) -> None:
                 bound.setsockopt(socket.SOL_SOCKET, forced, _BUFFER_BYTES)
 
 
-# --- One RUDP connection on an endpoint: outputs of the pure connection become datagrams and call-backs --------------
+# --- One RUDP connection on an endpoint: its machine, its driver, and call-backs for what it delivers and reports ----
 
 
 OnDone: TypeAlias = Callable[[Unreachable | None], None]
 
 
-class Host(Protocol):
-    """What a link needs of its endpoint."""
-
-    def now(self) -> float: ...
-    def transmit(self, datagram: bytes, address: Address) -> None: ...
-    def arm(self, link: RudpLink) -> None: ...
-    def forget(self, link: RudpLink) -> None: ...
-
-
 class RudpLink:
+    """Made by ``RudpEndpoint.open``; ``recado.net`` describes what can be done with it."""
+
     def __init__(
         self,
-        host: Host,
+        endpoint: RudpEndpoint,
         connection: RudpConnection,
         on_message: Callable[[bytes], None],
         on_failed: Callable[[Unreachable], None],
     ) -> None:
-        self._host, self._connection = host, connection
+        self._endpoint, self._connection = endpoint, connection
         self._on_message, self._on_failed = on_message, on_failed
         self._waiting: dict[int, OnDone] = {}
+        self._posted = 0
         self._room = asyncio.Event()
         self.closed = False
         self.source: Address | None = None
         """Where the last packet of this connection came from; the peer may be elsewhere than it says."""
-        self.on_source: Callable[[Address], None] = lambda source: None  # told when that changes
-        self.armed_at: float | None = None
-        """When the endpoint will look at this link's timer; it may look earlier than there is something to do."""
+        self.on_source: Callable[[Address], None] = lambda source: None  # called when that changes
+        self._driver = Driver(
+            connection,
+            send=endpoint.transmit,
+            deliver=self._deliver,
+            report=self._report,
+            timers=endpoint.timers,
+            name=f"the RUDP connection {self.connection_id:08x}",
+        )
+        self._driver.tell(Started())
 
     # -- for those above
 
     def post(self, message: bytes, on_done: OnDone | None = None) -> None:
-        self._check_open()
-        handle = self._connection.send(message, self._host.now())
-        self._after(handle, on_done)
+        self._ask(SendMessage(message, self._posted + 1), on_done)
 
     def post_ping(self, on_done: OnDone | None = None) -> None:
-        self._check_open()
-        self._after(self._connection.ping(self._host.now()), on_done)
+        self._ask(Ping(self._posted + 1), on_done)
 
     async def send(self, message: bytes) -> None:
-        await self._settled(lambda done: self.post(message, done))
+        await self._wait_done(lambda done: self.post(message, done))
 
     async def ping(self) -> None:
-        await self._settled(self.post_ping)
+        await self._wait_done(self.post_ping)
 
     def move(self, remote_address: Address) -> None:
         self._check_open()
         check_address(remote_address)
-        self._connection.move(remote_address, self._host.now())
-        self.flush()
+        self._driver.ask(MoveTo(remote_address))
 
     def resume(self) -> None:
         self.move(self.remote_address)
@@ -217,7 +217,8 @@ class RudpLink:
         if self.closed:
             return
         self.closed = True
-        self._host.forget(self)
+        self._driver.close()
+        self._endpoint.forget(self)
         error = Unreachable(f"the connection to {show(self.remote_address)} was closed before this was acknowledged")
         waiting, self._waiting = self._waiting, {}
         for on_done in waiting.values():
@@ -254,40 +255,37 @@ class RudpLink:
 
     # -- for the endpoint
 
-    def received(self, packet: Packet, source: Address) -> None:
+    def receive(self, packet: Packet, source: Address) -> None:
         if source != self.source:
             self.source = source
             self._call(self.on_source, source)
-        self._connection.received_packet(packet, source, self._host.now())
-        self.flush()
+        self._driver.tell(Received(source, packet))
 
-    def timeout(self, now: float) -> None:
-        self._connection.timeout(now)
-        self.flush()
+    def refuse(self) -> None:
+        """The network says that nobody listens at the remote address."""
+        self._driver.tell(SendFailed(self.remote_address))
 
-    def refused(self) -> None:
-        self._connection.icmp_error(self._host.now())
-        self.flush()
+    # -- effects of the connection
 
-    def next_timeout(self) -> float | None:
-        return self._connection.next_timeout()
+    def _deliver(self, message: bytes) -> None:
+        if not self.closed:
+            self._on_message(message)
 
-    def flush(self) -> None:
-        """Carry out what the connection wants. A call-back may post: then this runs inside itself, on what is new."""
-        for output in self._connection.take():
-            if isinstance(output, Transmit):
-                self._host.transmit(output.datagram, output.address)
-            elif self.closed:
-                continue
-            elif isinstance(output, Delivered):
-                self._call(self._on_message, output.message)
-            elif isinstance(output, Acknowledged):
-                self._done(output.handle, None)
-            elif isinstance(output, Failed):
-                self._done(output.handle, output.error)
-            else:
-                self._call(self._on_failed, output.error)
-        self._host.arm(self)
+    def _report(self, fact: Any) -> None:
+        if self.closed:
+            return
+        if isinstance(fact, Acknowledged):
+            self._room.set()
+            on_done = self._waiting.pop(fact.ref, None)
+            if on_done is not None:
+                on_done(None)
+        elif isinstance(fact, Failed):
+            self._room.set()
+            on_done = self._waiting.pop(fact.ref, None)
+            if on_done is not None:
+                on_done(fact.error)
+        elif isinstance(fact, Disconnected):
+            self._on_failed(fact.error)
 
     # -- inside
 
@@ -295,12 +293,18 @@ class RudpLink:
         if self.closed:
             raise Unreachable(f"the connection to {show(self.remote_address)} was closed; open another")
 
-    def _after(self, handle: int, on_done: OnDone | None) -> None:
+    def _ask(self, request: SendMessage | Ping, on_done: OnDone | None) -> None:
+        self._check_open()
         if on_done is not None:
-            self._waiting[handle] = on_done
-        self.flush()
+            self._waiting[request.ref] = on_done
+        self._posted += 1
+        try:
+            self._driver.tell(Asked(request))
+        except RecadoError:
+            self._waiting.pop(request.ref, None)
+            raise
 
-    async def _settled(self, post: Callable[[OnDone], None]) -> None:
+    async def _wait_done(self, post: Callable[[OnDone], None]) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: Unreachable | None) -> None:
@@ -316,12 +320,6 @@ class RudpLink:
                 await self._room.wait()
         await future
 
-    def _done(self, handle: int, error: Unreachable | None) -> None:
-        self._room.set()
-        on_done = self._waiting.pop(handle, None)
-        if on_done is not None:
-            self._call(on_done, error)
-
     def _call(self, callback: Callable[[Any], None], value: Any) -> None:
         try:
             callback(value)
@@ -333,20 +331,15 @@ class RudpLink:
 
 # --- Many RUDP connections on one UDP socket, with one timer for all of them -----------------------------------------
 #
-# Packets find their connection by the id that is in them, so neither side's address matters. The timer is a heap of
-# (instant, link); an entry is not moved when its link has less to wait for: it fires, finds nothing due, and is put
-# back.
+# Packets find their connection by the id that is in them, so neither side's address matters.
 
 
 class RudpEndpoint:
     def __init__(self, address: Address, settings: RudpSettings | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
         self._settings = settings or profile("fast")
         self._links: dict[int, RudpLink] = {}
         self._closed_links = Counters()
-        self._agenda: list[tuple[float, int, RudpLink]] = []
-        self._entries = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self.timers = Timers()
         self._socket = self._bind(address)
         self._unsent_before = 0
         self.strangers = 0
@@ -387,12 +380,9 @@ class RudpEndpoint:
         if local_conn_id in self._links:
             raise DatagramError(f"connection {local_conn_id:08x} is open already; each needs a number of its own")
         check_address(remote_address)
-        connection = RudpConnection(
-            settings or self._settings, local_conn_id, remote_conn_id, remote_address, self.now()
-        )
-        link = RudpLink(self, connection, on_message, on_failed)
-        self._links[local_conn_id] = link
-        self.arm(link)
+        now = asyncio.get_running_loop().time()
+        connection = RudpConnection(settings or self._settings, local_conn_id, remote_conn_id, remote_address, now)
+        link = self._links[local_conn_id] = RudpLink(self, connection, on_message, on_failed)
         return link
 
     def rebind(self, address: Address) -> None:
@@ -415,26 +405,13 @@ class RudpEndpoint:
         for link in self.links:
             link.close()
         self._socket.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self.timers.close()
 
     # -- for the links
 
-    def now(self) -> float:
-        return self._loop.time()
-
-    def transmit(self, datagram: bytes, address: Address) -> None:
+    def transmit(self, address: Address, datagram: bytes) -> bool:
         self._socket.send(datagram, address)
-
-    def arm(self, link: RudpLink) -> None:
-        due = link.next_timeout()
-        if due is None or link.closed or (link.armed_at is not None and link.armed_at <= due):
-            return
-        link.armed_at = due
-        self._entries += 1
-        heappush(self._agenda, (due, self._entries, link))
-        if self._agenda[0][2] is link:
-            self._set_timer()
+        return True
 
     def forget(self, link: RudpLink) -> None:
         del self._links[link.connection_id]
@@ -443,38 +420,17 @@ class RudpEndpoint:
     # -- inside
 
     def _bind(self, address: Address) -> UdpSocket:
-        return UdpSocket(address, self._received, self._refused)
+        return UdpSocket(address, self._receive, self._refuse)
 
-    def _received(self, datagram: bytes, source: Address) -> None:
+    def _receive(self, datagram: bytes, source: Address) -> None:
         packet = decode(datagram)
         link = None if packet is None else self._links.get(packet.conn_id)
         if packet is None or link is None:
             self.strangers += 1
         else:
-            link.received(packet, source)
+            link.receive(packet, source)
 
-    def _refused(self, addresses: tuple[Address, ...]) -> None:
+    def _refuse(self, addresses: tuple[Address, ...]) -> None:
         for link in self.links:
             if link.remote_address in addresses:
-                link.refused()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(self._agenda[0][0], self._fired)
-
-    def _fired(self) -> None:
-        self._timer = None
-        now = self.now()
-        while self._agenda and self._agenda[0][0] <= now + _EARLY_SECONDS:
-            due, _, link = heappop(self._agenda)
-            if link.armed_at != due or link.closed:
-                continue
-            link.armed_at = None
-            link.timeout(max(now, due))
-        if self._agenda:
-            self._set_timer()
-
-
-_EARLY_SECONDS = 1e-6
-"""A loop may wake up a little before the instant that it was asked for."""
+                link.refuse()

@@ -1,7 +1,4 @@
-"""The driver: runs one machine in an event loop, as the simulator runs it in a heap.
-
-It gives the machine its stimuli one at a time and carries out the effects in their order. A stimulus that arises
-meanwhile waits for its turn. Timers are the loop's; the clock is that of the wall at the start and never goes back.
+"""What is particular to a node's machine on the driver of ``recado.net``: its state on disk, its counters, its story.
 
 What is persisted must be safe before any later effect. One sync to disk for every step would be slow, so effects that
 follow a ``Persist`` are held while the loop works off what has already arrived; then one commit makes all of it safe
@@ -22,26 +19,21 @@ from typing import Any, Protocol
 import msgspec
 
 from recado.errors import RecadoError
+from recado.net.driver import Driver
 from recado.overlay.limits import LinkError, OverlayError, OverlayLimits
 from recado.overlay.state import State
 from recado.protocols.machine import (
     Asked,
-    CancelTimer,
     Deliver,
     Effect,
     LinkDown,
     LinkUp,
     Machine,
-    Persist,
     Received,
     Report,
     Send,
-    SendFailed,
-    SetTimer,
     Started,
     Stimulus,
-    TimerFired,
-    TimerKey,
 )
 
 # --- What a node did lately and why: a ring of steps, each a stimulus with the effects it had ------------------------
@@ -55,22 +47,31 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     time: float
     stimulus: Stimulus
     effects: tuple[Effect, ...]
-    size_bytes: int
 
 
 class Story:
     def __init__(self, limits: OverlayLimits) -> None:
         self._limits = limits
         self._steps: deque[Step] = deque()
+        self._sizes: deque[int] = deque()
         self._bytes = 0
         self.count = 0
 
     def add(self, time: float, stimulus: Stimulus, effects: Sequence[Effect], size_bytes: int) -> None:
         self.count += 1
-        self._steps.append(Step(self.count, time, stimulus, tuple(effects), size_bytes))
+        self._steps.append(Step(self.count, time, stimulus, tuple(effects)))
+        self._sizes.append(0)
+        self.grow(size_bytes)
+
+    def grow(self, size_bytes: int) -> None:
+        """The last step holds so many bytes more: of a message that was sent."""
+        if not self._steps:
+            return
+        self._sizes[-1] += size_bytes
         self._bytes += size_bytes
         while self._bytes > self._limits.story_bytes or len(self._steps) > self._limits.story_steps:
-            self._bytes -= self._steps.popleft().size_bytes
+            self._steps.popleft()
+            self._bytes -= self._sizes.popleft()
 
     def tell(self, about: str = "", last: int = 100) -> list[dict[str, Any]]:
         """The last steps that name ``about``, oldest first, as plain data."""
@@ -118,13 +119,13 @@ def shown(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=repr)
 
 
-# --- The driver: runs one machine in an event loop, as the simulator runs it in a heap -------------------------------
+# --- The machine of a node, its driver, its state and its environment -------------------------------------------------
 
 log = logging.getLogger("recado.overlay")
 
 
-class Surroundings(Protocol):
-    """Where effects lead."""
+class Environment(Protocol):
+    """Where the effects of a node's machine lead."""
 
     def send(self, receiver: Any, message: Any) -> int:
         """Queue a message; its size in bytes, or -1 if there is no link."""
@@ -147,13 +148,13 @@ class Counters:
         return {name: dict(sorted(v.items())) if isinstance(v, Counter) else v for name, v in vars(self).items()}
 
 
-class Driver:
+class NodeDriver:
     """``stop`` is called if the node cannot go on, with the reason."""
 
     def __init__(
         self,
         machine: Machine,
-        around: Surroundings,
+        environment: Environment,
         *,
         state: State,
         limits: OverlayLimits,
@@ -163,23 +164,33 @@ class Driver:
         self.machine = machine
         self.story = Story(limits)
         self.counters = Counters()
-        self._around, self._state, self._rng, self._stop = around, state, rng, stop
+        self._environment, self._state, self._stop = environment, state, stop
         self._loop = asyncio.get_running_loop()
         self._epoch = time.time() - self._loop.time()
-        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
-        self._waiting: deque[tuple[Stimulus, int]] = deque()
-        self._busy = False
-        self._held: list[Effect] = []
+        self._driver = Driver(
+            machine,
+            send=self._send,
+            deliver=self._deliver,
+            report=environment.report,
+            persist=self._persist,
+            broadcast=self._broadcast,
+            clock=lambda: self.now,
+            rng=rng,
+            observe=self._observe,
+            name="the node",
+        )
+        self._size_bytes = 0
         self._safe: asyncio.Future[None] | None = None
 
     @property
     def now(self) -> float:
+        """The time of the wall at the start, and from then on of a clock that never goes back."""
         return self._epoch + self._loop.time()
 
     @property
     def timers(self) -> int:
         """How many are set."""
-        return len(self._timers)
+        return len(self._driver.timers)
 
     # -- stimuli
 
@@ -195,15 +206,13 @@ class Driver:
         """Something happened. An ``Asked`` or ``Received`` that makes no sense raises what the machine raises."""
         if isinstance(stimulus, LinkUp | LinkDown):
             self._commit()
-        self._waiting.append((stimulus, size_bytes))
-        if self._busy:
-            return
-        self._busy = True
+        self._size_bytes = size_bytes
         try:
-            while self._waiting:
-                self._step(*self._waiting.popleft())
+            self._driver.tell(stimulus)
+        except Exception as error:  # noqa: BLE001  # one bad message must not end the node
+            self._refuse(stimulus, error)
         finally:
-            self._busy = False
+            self._size_bytes = 0
 
     async def ask(self, request: Any, size_bytes: int = 0) -> None:
         """The application wants something; returns when what was persisted for it is safe."""
@@ -211,20 +220,13 @@ class Driver:
         if self._safe is not None:
             await asyncio.shield(self._safe)
 
-    def _step(self, stimulus: Stimulus, size_bytes: int) -> None:
-        now = self.now
-        try:
-            effects = self.machine.handle(stimulus, now, self._rng)
-        except Exception as error:  # noqa: BLE001  # one bad message must not end the node
-            self._refused(stimulus, error)
-            return
-        self.counters.steps += 1
-        sent_bytes = self.counters.sent_bytes
-        for effect in effects:
-            self._carry_out(effect)
-        self.story.add(now, stimulus, effects, size_bytes + self.counters.sent_bytes - sent_bytes)
+    def close(self) -> None:
+        """No timer fires any more, and what was persisted is safe."""
+        self._commit()
+        self._driver.close()
+        self._state.close(commit=self._safe is None)
 
-    def _refused(self, stimulus: Stimulus, error: Exception) -> None:
+    def _refuse(self, stimulus: Stimulus, error: Exception) -> None:
         """The machine found no sense in it: the asker, or the sender, is told."""
         if not isinstance(error, RecadoError):
             log.error("the machine failed at %r", stimulus, exc_info=error)
@@ -240,21 +242,21 @@ class Driver:
 
     # -- effects
 
-    def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Persist):
-            self._state.put(effect.key, effect.value)
-            if self._safe is None:
-                self._safe = self._loop.create_future()
-                self._loop.call_soon(self._commit)
-        elif self._safe is not None:
-            self._held.append(effect)
-        else:
-            self._do(effect)
+    def _observe(self, stimulus: Stimulus, effects: Sequence[Effect], now: float) -> None:
+        self.counters.steps += 1
+        self.story.add(now, stimulus, effects, self._size_bytes)
+
+    def _persist(self, key: str, value: Any) -> None:
+        self._state.put(key, value)
+        if self._safe is None:
+            self._safe = self._loop.create_future()
+            self._driver.hold()
+            self._loop.call_soon(self._commit)
 
     def _commit(self) -> None:
         if self._safe is None or self._safe.done():
             return  # nothing waits; or saving failed before, and nothing more may go out
-        safe, held = self._safe, self._held
+        safe = self._safe
         try:
             self._state.commit()
         except Exception as error:  # noqa: BLE001  # whatever the disk says, the node must not go on without its state
@@ -263,51 +265,24 @@ class Driver:
             safe.exception()  # there need not be anybody who waits for it
             self._stop(reason)
             return
-        self._safe, self._held = None, []
+        self._safe = None
         safe.set_result(None)
-        for effect in held:
-            self._do(effect)
-        if self._waiting:  # sends that failed
-            self.tell(*self._waiting.popleft())
+        self._driver.release()
 
-    def _do(self, effect: Effect) -> None:
-        match effect:
-            case Send(receiver, message):
-                self._send(receiver, message)
-            case SetTimer(timer, after):
-                self._cancel(timer)
-                self._timers[timer] = self._loop.call_later(after, self._fire, timer)
-            case CancelTimer(timer):
-                self._cancel(timer)
-            case Deliver(notification):
-                self.counters.delivered += 1
-                self._around.deliver(notification)
-            case Report(fact):
-                self._around.report(fact)
-            case _:
-                self._stop(f"the machine wants {effect!r}, which a TCP overlay cannot do")
-
-    def _send(self, receiver: Any, message: Any) -> None:
-        size = self._around.send(receiver, message)
+    def _send(self, receiver: Any, message: Any) -> bool:
+        size = self._environment.send(receiver, message)
         kind = type(message).__name__
         if size < 0:
             self.counters.failed[kind] += 1
-            self._waiting.append((SendFailed(receiver, message), 0))
-            return
+            return False
         self.counters.sent[kind] += 1
         self.counters.sent_bytes += size
+        self.story.grow(size)
+        return True
 
-    def _fire(self, timer: TimerKey) -> None:
-        self._timers.pop(timer, None)
-        self.tell(TimerFired(timer))
+    def _deliver(self, notification: Any) -> None:
+        self.counters.delivered += 1
+        self._environment.deliver(notification)
 
-    def _cancel(self, timer: TimerKey) -> None:
-        if handle := self._timers.pop(timer, None):
-            handle.cancel()
-
-    def close(self) -> None:
-        """No timer fires any more, and what was persisted is safe."""
-        self._commit()
-        for timer in list(self._timers):
-            self._cancel(timer)
-        self._state.close(commit=self._safe is None)
+    def _broadcast(self, message: Any) -> None:
+        self._stop(f"the machine wants to broadcast {message!r}, which a TCP overlay cannot do")

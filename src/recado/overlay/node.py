@@ -22,7 +22,7 @@ from typing import Any
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.overlay.addresses import Address, Tls, check_name, read_address
-from recado.overlay.driver import Driver
+from recado.overlay.driver import NodeDriver
 from recado.overlay.hello import HEADER_BYTES
 from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError, OverlayLimits
 from recado.overlay.links import Identity, Links
@@ -83,7 +83,9 @@ class Node:
         """Begin with what was saved, listen, and dial the peers."""
         self._state = FileState(self._folder, self.name) if self._folder is not None else NoState()
         machine = self.protocol.machines()(self.name)
-        self.driver = Driver(machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop)
+        self.driver = NodeDriver(
+            machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop
+        )
         try:
             self.driver.start()
             self._resume()

@@ -35,7 +35,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-NodeId: TypeAlias = int | str
+NodeId: TypeAlias = int | str | tuple[Any, ...]
+"""What the engine sends to: the name of a node, or where a protocol of datagrams has no names, an address."""
 TimerKey: TypeAlias = str | int | tuple[Any, ...]
 
 T = TypeVar("T")
@@ -91,10 +92,13 @@ class LinkDown(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendFailed(msgspec.Struct, frozen=True, gc=False):
-    """The engine learnt that a message did not reach its receiver. Not every network can tell."""
+    """The engine learnt that a message did not reach its receiver. Not every network can tell.
+
+    ``message`` is None where the network says only that nothing reaches this receiver.
+    """
 
     receiver: NodeId
-    message: Any
+    message: Any = None
 
 
 Stimulus: TypeAlias = Started | Received | TimerFired | Asked | LinkUp | LinkDown | SendFailed

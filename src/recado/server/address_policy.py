@@ -2,7 +2,7 @@
 
 A service on loopback sends to loopback alone, and one on a network never there; special addresses are refused always,
 and private ones by a service that is not itself in a private network. Beyond that the address has to answer before it
-gets more than pings (``consumer``), so that nobody can aim the service at a third party.
+gets more than pings (``sip_consumer``), so that nobody can aim the service at a third party.
 """
 
 from __future__ import annotations

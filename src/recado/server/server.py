@@ -29,7 +29,7 @@ from recado.server.gateway import Gateway
 from recado.server.http.identity import is_loopback
 from recado.server.listener import Listener, bind, tls_context
 from recado.server.logs import configure_logs
-from recado.server.sip import SipDoor
+from recado.server.sip import SipListener
 from recado.server.tokens import Tokens
 
 _log = logging.getLogger("recado.server")
@@ -45,7 +45,7 @@ class Server:
         self.gateway, self.engine, self._listener = gateway, gateway.engine, listener
         self._reread = reread
         self._control = Control(gateway, token_path(gateway.config))
-        self._sip: SipDoor | None = None
+        self._sip: SipListener | None = None
         self._stop = asyncio.Event()
 
     @property
@@ -89,7 +89,7 @@ class Server:
         self.gateway.webhooks.start()
         await self._listener.start(bound)
         if self.gateway.config.sip.registrar:
-            self._sip = await SipDoor.open(self.gateway)
+            self._sip = await SipListener.open(self.gateway)
 
     async def run(self) -> None:
         """Serve until a signal ends it."""

@@ -23,10 +23,9 @@ from recado.protocols.rudp import profile
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Algorithm, Credentials, Guard, secret_of
-from recado.protocols.sip.events import Incoming
+from recado.protocols.sip.events import AgentSettings, Incoming
 from recado.protocols.sip.limits import LAB, SipLimits, SipTimers
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
 from recado.server.address_policy import may_send
@@ -36,7 +35,7 @@ from recado.server.http.identity import is_loopback
 from recado.server.http.problems import TooManyError
 from recado.server.listener import ListenError
 from recado.server.permissions import Busy, Denied, Principal, anonymous, check_device
-from recado.server.sip_consumer import GOODBYE_SECONDS, SipLeg
+from recado.server.sip_consumer import GOODBYE_SECONDS, SipConsumer
 from recado.server.tokens import SIP_REALM, Tokens
 
 # --- Who a caller is: by digest against the tokens for SIP, or by name on loopback where the service allows that
@@ -46,7 +45,7 @@ from recado.server.tokens import SIP_REALM, Tokens
 # (``recado token add NAME --user USER --sip``). Such users are those of the service's own domain.
 
 
-class People:
+class SipAuthentication:
     """``failed`` counts wrong credentials by the host that they came from, as those of HTTP are."""
 
     def __init__(self, config: Config, tokens: Tokens, failed: Callable[[str], float]) -> None:
@@ -111,31 +110,31 @@ DEVICE = "recado"
 REGISTER_SECONDS = 3.0
 
 
-class SipDoor:
+class SipListener:
     """Use ``open``."""
 
-    def __init__(self, gateway: Gateway, people: People) -> None:
-        self._gateway, self._sip, self._people = gateway, gateway.config.sip, people
+    def __init__(self, gateway: Gateway, authentication: SipAuthentication) -> None:
+        self._gateway, self._sip, self._authentication = gateway, gateway.config.sip, authentication
         self._held = AsyncExitStack()
-        self._consumers: dict[str, SipLeg] = {}
+        self._consumers: dict[str, SipConsumer] = {}
         self._registered, self._unregistered, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._endpoint: Endpoint[UserAgent]
         self._rudp: RudpEndpoint
         self.address = ""
 
     @classmethod
-    async def open(cls, gateway: Gateway) -> SipDoor:
-        door = cls(gateway, People(gateway.config, gateway.tokens, gateway.identity.failed))
+    async def open(cls, gateway: Gateway) -> SipListener:
+        listener = cls(gateway, SipAuthentication(gateway.config, gateway.tokens, gateway.identity.failed))
         try:
-            await door._open()
+            await listener._open()
         except OSError as error:
-            await door._held.aclose()
+            await listener._held.aclose()
             sip = gateway.config.sip
             raise ListenError(f"SIP cannot listen at {sip.host}:{sip.port}: {error.strerror or error}") from None
         except BaseException:
-            await door._held.aclose()
+            await listener._held.aclose()
             raise
-        return door
+        return listener
 
     async def _open(self) -> None:
         host = "127.0.0.1" if self._sip.host == "localhost" else self._sip.host
@@ -143,7 +142,7 @@ class SipDoor:
             raise ConfigError(
                 f"$.sip.host: {host} names no place; write the address at which devices reach the service"
             )
-        guard = self._people.guard()
+        guard = self._authentication.guard()
         self._rudp = RudpEndpoint((host, self._sip.rudp_port), profile(self._sip.profile))
         self._held.callback(self._rudp.close)
         home, port = await self._home(host, guard)
@@ -152,7 +151,7 @@ class SipDoor:
         local = Address(home.transport, host, port)
         self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound, guard), local, self._told)
         self._held.push_async_callback(self._endpoint.close)
-        self._endpoint.do(self._endpoint.core.register)
+        self._endpoint.ask(events.Register())
         with suppress(TimeoutError):  # the home server may come later; the user agent tries on
             async with asyncio.timeout(REGISTER_SECONDS):
                 await self._registered.wait()
@@ -166,7 +165,9 @@ class SipDoor:
                 raise ConfigError(f"$.sip.registrar: must be host:port or {EMBEDDED}: {error}") from None
             await _check_name(home.host)
             return home._replace(transport=self._sip.transport), self._sip.port
-        registrar = await open_registrar(Address("udp", host, self._sip.port), (self._people.domain,), guard=guard)
+        registrar = await open_registrar(
+            Address("udp", host, self._sip.port), (self._authentication.domain,), guard=guard
+        )
         self._held.push_async_callback(registrar.close)
         return registrar.local._replace(transport=self._sip.transport), 0
 
@@ -176,7 +177,7 @@ class SipDoor:
             user=sip.uri,
             device=DEVICE,
             home=home,
-            credentials=self._people.own,
+            credentials=self._authentication.own,
             register_expires=sip.register_expires,
             timers=LAB if sip.profile == "lab" else SipTimers(t1=sip.t1),
             limits=SipLimits(calls=self._gateway.config.sessions.connections),
@@ -209,22 +210,22 @@ class SipDoor:
         except RecadoError as error:
             _log.info("a caller was refused", extra={"user": event.user, "reason": str(error)})
             self._gateway.metrics.by["connections_refused"]["sip"] += 1
-            self._endpoint.do(self._endpoint.core.reject, event.call, _status(error))
+            self._endpoint.ask(events.Reject(event.call, _status(error)))
             return
         media, ours = event.remote.media, self._rudp.new_conn_id()
         assert media.connection is not None
-        consumer = SipLeg(self._gateway, who, device, partial(self._hang_up, event.call))
+        consumer = SipConsumer(self._gateway, who, device, partial(self._hang_up, event.call))
         consumer.connect(self._rudp, media, ours, media.connection)
         self._gateway.connections += 1
         self._consumers[event.call] = consumer
         host, port = self._rudp.address
         answer = Media(host=host, port=port, connection=ours, device=DEVICE)
-        self._endpoint.do(self._endpoint.core.answer, event.call, answer)
+        self._endpoint.ask(events.Answer(event.call, answer))
 
     def _admit(self, event: events.Incoming) -> tuple[Principal, str]:
         """Who comes in, from which device; the last thing that is checked is how many there are."""
         gateway = self._gateway
-        who = self._people.principal(event)
+        who = self._authentication.principal(event)
         device = check_device(event.device or "")
         self._check_media(event.remote.media)
         gateway.check_open()
@@ -258,7 +259,7 @@ class SipDoor:
 
     def _hang_up(self, call: str) -> None:
         with suppress(SipError):  # it may be over already
-            self._endpoint.do(self._endpoint.core.bye, call)
+            self._endpoint.ask(events.Bye(call))
         self._ended(call)
 
     def _ended(self, call: str) -> None:
@@ -297,7 +298,7 @@ class SipDoor:
         if self._consumers:
             await self._empty.wait()
         if self._registered.is_set():
-            self._endpoint.do(self._endpoint.core.unregister)
+            self._endpoint.ask(events.Unregister())
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._unregistered.wait()
 

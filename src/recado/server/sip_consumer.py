@@ -6,10 +6,9 @@ invited --ACK, and the peer was heard at its address--> attached --RUDP fails-->
 
 The RUDP connection is open from the invitation on, but nothing except pings goes out before a packet of the peer came
 from the address that its session description names; a service must not be aimed at others. The same holds for a new
-address: data goes there when the device was heard there. A failure of RUDP is what tells that a device is away
-(section 6.1): the consumer is lost, what was not acknowledged waits in the mailbox, and a session update attaches it
-again. A device that speaks though it counts as lost does not know that; its session is ended, and it opens another
-one.
+address: data goes there when the device was heard there. A failure of RUDP is what tells that a device is away (section
+6.1): the consumer is lost, what was not acknowledged waits in the mailbox, and a session update attaches it again. A
+device that speaks though it counts as lost does not know that; its session is ended, and it opens another one.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from recado.server.permissions import Principal
 from recado.server.session import Batch, Outgoing, Session
 
 FRAME_BYTES = 32 * 1024
-FLYING_BYTES = 512 * 1024
+UNACKED_BYTES = 512 * 1024
 """Frames that are not acknowledged, before the next one waits."""
-FLYING_FRAMES = 256
+UNACKED_FRAMES = 256
 GOODBYE_SECONDS = 2.0
 UPDATE_SECONDS = 2.0
 """A lost device that speaks has so long to update its session."""
 _encode = msgspec.json.Encoder().encode
 
 
-class SipLeg(Session):
+class SipConsumer(Session):
     kind = "rudp"
 
     def __init__(self, gateway: Gateway, who: Principal, device: str, hang_up: Callable[[], None]) -> None:
@@ -53,14 +52,14 @@ class SipLeg(Session):
         self._hang_up = hang_up
         self._established = self._there = self.attached = self.closed = False
         self._unread: deque[bytes] = deque()
-        self._unread_bytes = self._flying_bytes = 0
+        self._unread_bytes = self._unacked_bytes = 0
         self._seen: tuple[int | None, str | None] = None, None
         self._next: Address | None = None  # where the device says it is, and was not heard yet
         self._timer: asyncio.TimerHandle | None = None
 
     def connect(self, rudp: RudpEndpoint, media: Media, ours: int, theirs: int) -> None:
         to = media.host, media.port
-        self.link: RudpLink = rudp.open(to, ours, theirs, self._heard, self._failed)
+        self.link: RudpLink = rudp.open(to, ours, theirs, self._receive_frame, self._failed)
         self.link.on_source = self._came_from
         self.address, self._seen, self._confirms = show(to), (media.seen, media.log), media.confirms
 
@@ -130,13 +129,13 @@ class SipLeg(Session):
     def _post(self, frame: Batch) -> None:
         size = len(frame.payload)
         try:
-            self.link.post(frame.payload, lambda error: self._posted(frame, error))
+            self.link.post(frame.payload, lambda error: self._finish_frame(frame, error))
         except LimitError as error:
             self.finish(f"{error}; connect by WebSocket")
             return
         except Unreachable:
             return  # what it was waits in the mailbox, or is asked for again
-        self._flying_bytes += size
+        self._unacked_bytes += size
         self._gateway.metrics.frames_out += 1
         self._gateway.metrics.bytes_out += size
         if self._full:
@@ -144,10 +143,10 @@ class SipLeg(Session):
 
     @property
     def _full(self) -> bool:
-        return self._flying_bytes >= FLYING_BYTES or self.link.pending >= FLYING_FRAMES
+        return self._unacked_bytes >= UNACKED_BYTES or self.link.pending >= UNACKED_FRAMES
 
-    def _posted(self, frame: Batch, error: Unreachable | None) -> None:
-        self._flying_bytes -= len(frame.payload)
+    def _finish_frame(self, frame: Batch, error: Unreachable | None) -> None:
+        self._unacked_bytes -= len(frame.payload)
         if error is not None:
             return
         if frame.upto and not self._confirms:
@@ -159,20 +158,20 @@ class SipLeg(Session):
 
     # -- in ------------------------------------------------------------------------------------------------------------
 
-    def _heard(self, message: bytes) -> None:
+    def _receive_frame(self, message: bytes) -> None:
         self._gateway.metrics.frames_in += 1
         self._gateway.metrics.bytes_in += len(message)
         if self.closed:
             return
         if self.link.failed:
-            self._heard_lost()
+            self._receive_from_lost()
         self._unread.append(message)
         self._unread_bytes += len(message)
         if self._unread_bytes > self._gateway.config.limits.outgoing_bytes:
             self.finish("more was sent than could be answered; wait for answers")
         self._read()
 
-    def _heard_lost(self) -> None:
+    def _receive_from_lost(self) -> None:
         if self._gateway.config.sessions.resume_on_data:
             self._move(self.link.remote_address)
         else:

@@ -298,7 +298,8 @@ class Simulation:
         earlier = self.nodes.get(node_id)
         if earlier is not None and earlier.alive:
             raise SimulationError(f"node {node_id!r} is already there and alive")
-        rng = lazy_stream(self.seed, "node", node_id, earlier.starts if earlier else 0)
+        name = node_id if isinstance(node_id, int) else str(node_id)
+        rng = lazy_stream(self.seed, "node", name, earlier.starts if earlier else 0)
         node = self.nodes[node_id] = Node(node_id, machine, rng, earlier)
         self._push(self.now, node, Started(neighbours, dict(node.saved)))
         return node

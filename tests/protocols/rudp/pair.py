@@ -11,14 +11,26 @@ from collections import deque
 from heapq import heappop, heappush
 from itertools import count
 
+from recado.protocols.machine import (
+    Asked,
+    CancelTimer,
+    Deliver,
+    Received,
+    Report,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
 from recado.protocols.rudp import (
     Acknowledged,
-    Delivered,
     Disconnected,
     Failed,
+    MoveTo,
     QueueFull,
+    Resume,
     RudpConnection,
-    Transmit,
+    SendMessage,
     Unreachable,
 )
 
@@ -31,42 +43,43 @@ class Application:
         self.name, self.rng = name, rng
         own, other = (1, 2) if name == "a" else (2, 1)
         self.connection = RudpConnection(settings, own, other, remote)
+        self.effects = deque()
         self.messages, self.to_post = messages, deque(range(messages))
         self.again = []  # numbers of messages that failed; they go before those that were not posted yet
         self.posted = 0
-        self.open = {}  # handle: (posting, number)
+        self.open = {}  # posting: number of the message
         self.acked, self.failed, self.delivered = [], [], []
         self.was_disconnected = 0
-        self.armed = None  # the instant of the last timer
+        self.timer = 0  # how often the timer was set or cancelled
 
-    def post_some(self, now):
+    def post_some(self, tell):
         for _ in range(self.rng.randrange(1, 6)):
             if self.connection.failed or not self.to_post:
                 return
             posting, number = self.posted + 1, self.to_post[0]
             message = HEAD.pack(posting, number) + bytes([number % 256]) * self.rng.choice((0, 1, 10, 100))
             try:
-                handle = self.connection.send(message, now)
+                tell(self, Asked(SendMessage(message, posting)))
             except QueueFull:
                 return
             self.to_post.popleft()
             self.posted = posting
-            self.open[handle] = posting, number
+            self.open[posting] = number
 
-    def told(self, output):
-        match output:
-            case Acknowledged(handle):
-                self.acked.append(self.open.pop(handle)[0])
-            case Failed(handle, error):
+    def told(self, effect):
+        match effect:
+            case Report(Acknowledged(posting)):
+                del self.open[posting]
+                self.acked.append(posting)
+            case Report(Failed(posting, error)):
                 assert isinstance(error, Unreachable)
-                posting, number = self.open.pop(handle)
                 self.failed.append(posting)
-                self.again.append(number)
-            case Delivered(message):
+                self.again.append(self.open.pop(posting))
+            case Deliver(message):
                 posting, number = HEAD.unpack_from(message)
                 assert set(message[HEAD.size :]) <= {number % 256}
                 self.delivered.append((posting, number))
-            case Disconnected():
+            case Report(Disconnected()):
                 self.was_disconnected += 1
                 assert not self.open
                 self.to_post.extendleft(reversed(self.again))
@@ -102,6 +115,7 @@ class Pair:
 
     def run(self, until=600.0):
         for side in self.sides.values():
+            self._tell(side, Started())
             self._talk(side)
         if self.move_every:
             self.later(self.rng.expovariate(1 / self.move_every), self._move)
@@ -117,40 +131,45 @@ class Pair:
         self.loss, self.twice, self.delay, self.move_every = 0.0, 0.0, (0.01, 0.02), None
 
     def _talk(self, side):
-        side.post_some(self.now)
+        side.post_some(self._tell)
         self._act(side)
         self.later(self.rng.expovariate(20.0), self._talk, side)
 
-    def _act(self, side):
-        for output in side.connection.take():
-            if isinstance(output, Transmit):
-                self._transmit(side, output)
-                continue
-            side.told(output)
-            if isinstance(output, Disconnected):
-                self._begin_update()
-        due = side.connection.next_timeout()
-        if due is not None and due != side.armed:
-            side.armed = due
-            self.later(max(0.0, due - self.now), self._timer, side, due)
+    def _tell(self, side, stimulus):
+        side.effects.extend(side.connection.handle(stimulus, self.now, self.rng))
 
-    def _timer(self, side, due):
-        if side.connection.next_timeout() == due:
-            side.connection.timeout(due)
+    def _act(self, side):
+        while side.effects:
+            match effect := side.effects.popleft():
+                case Send(address, datagram):
+                    self._transmit(side, address, datagram)
+                case SetTimer(_, seconds):
+                    side.timer += 1
+                    self.later(seconds, self._timer, side, side.timer)
+                case CancelTimer():
+                    side.timer += 1
+                case _:
+                    side.told(effect)
+                    if isinstance(effect, Report) and isinstance(effect.fact, Disconnected):
+                        self._begin_update()
+
+    def _timer(self, side, timer):
+        if side.timer == timer:
+            self._tell(side, TimerFired("rudp"))
             self._act(side)
 
-    def _transmit(self, side, transmit):
+    def _transmit(self, side, address, datagram):
         for _ in range(2 if self.rng.random() < self.twice else 1):
             self.datagrams += 1
             if self.rng.random() >= self.loss:
-                self.later(self.rng.uniform(*self.delay), self._arrive, transmit, self.at[side.name])
+                self.later(self.rng.uniform(*self.delay), self._arrive, address, datagram, self.at[side.name])
 
-    def _arrive(self, transmit, source):
-        name = transmit.address[0]
-        if self.at[name] != transmit.address:
+    def _arrive(self, address, datagram, source):
+        name = address[0]
+        if self.at[name] != address:
             return  # nobody is there any more
         side = self.sides[name]
-        side.connection.received(transmit.datagram, source, self.now)
+        self._tell(side, Received(source, datagram))
         self._act(side)
 
     # -- the session layer: it notices, and tells both sides
@@ -169,8 +188,8 @@ class Pair:
 
     def _update(self):
         self.updating = False
-        self.sides["b"].connection.move(self.at["a"], self.now)
-        self.sides["a"].connection.resume(self.now)
+        self._tell(self.sides["b"], Asked(MoveTo(self.at["a"])))
+        self._tell(self.sides["a"], Asked(Resume()))
         for side in self.sides.values():
             self._act(side)
 

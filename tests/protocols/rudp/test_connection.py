@@ -5,16 +5,15 @@ from random import Random
 import msgspec
 import pytest
 
+from protocols.rudp.hand import Hand
 from recado.errors import LimitError
+from recado.protocols.machine import Deliver, Report, Send
 from recado.protocols.rudp import (
     Acknowledged,
-    Delivered,
     Disconnected,
     Failed,
     QueueFull,
-    RudpConnection,
     RudpSettings,
-    Transmit,
     Unreachable,
     profile,
 )
@@ -33,12 +32,12 @@ SMALL = RudpSettings(
 
 
 def connect(settings):
-    return RudpConnection(settings, 1, 2, THERE)
+    return Hand(settings, remote=THERE)
 
 
 def packets(connection):
     """What it transmits now, read; everything else it says is dropped."""
-    return [decode(output.datagram) for output in connection.take() if isinstance(output, Transmit)]
+    return [decode(effect.message) for effect in connection.take() if isinstance(effect, Send)]
 
 
 def sent(connection):
@@ -46,28 +45,23 @@ def sent(connection):
 
 
 def ack(connection, seq, now, ts=None):
-    connection.received(encode_ack(1, seq, int(now * 1000) if ts is None else ts), THERE, now)
+    connection.receive(encode_ack(1, seq, int(now * 1000) if ts is None else ts), THERE, now)
 
 
 def data(seq, payload=b"", frag_no=0, frag_cnt=1, msg_id=0, *, ts=0, kind=DATA):
     return encode(Packet(kind, 1, seq, ts, frag_no, frag_cnt, msg_id, payload))
 
 
-def told(connection):
-    return [output for output in connection.take() if not isinstance(output, Transmit)]
-
-
 def run_silently(connection):
     """All timers, until nothing is left: the instants of transmissions, and the instant of the failure."""
     instants, now = [], 0.0
     while True:
-        for output in connection.take():
-            if isinstance(output, Transmit):
+        for effect in connection.take():
+            if isinstance(effect, Send):
                 instants.append(now)
-            if isinstance(output, Disconnected):
+            if isinstance(effect, Report) and isinstance(effect.fact, Disconnected):
                 return instants, now
-        now = connection.next_timeout()
-        connection.timeout(now)
+        now = connection.fire()
 
 
 # -- vectors
@@ -113,7 +107,7 @@ def test_detection_after_the_timer_fell_to_its_floor():
     for seq in range(1, 60):
         connection.send(b"", 0.0)
         ack(connection, seq, 0.0)
-    assert connection.rto_seconds == 2.0
+    assert connection.connection.rto_seconds == 2.0
     connection.take()
     connection.send(b"", 0.0)
     assert run_silently(connection)[1] == pytest.approx(30)
@@ -121,15 +115,15 @@ def test_detection_after_the_timer_fell_to_its_floor():
 
 def test_vector_11_a_repeat_is_acknowledged_twice_and_delivered_once():
     connection = connect(profile("classic"))
-    connection.received(data(1, b"x", ts=5), THERE, 0.0)
-    connection.received(data(1, b"x", ts=6), ELSEWHERE, 0.1)
+    connection.receive(data(1, b"x", ts=5), THERE, 0.0)
+    connection.receive(data(1, b"x", ts=6), ELSEWHERE, 0.1)
     assert connection.take() == [
-        Transmit(encode_ack(2, 1, 5), THERE),
-        Delivered(b"x"),
-        Transmit(encode_ack(2, 1, 6), ELSEWHERE),
+        Send(THERE, encode_ack(2, 1, 5)),
+        Deliver(b"x"),
+        Send(ELSEWHERE, encode_ack(2, 1, 6)),
     ]
-    assert connection.counters.duplicates == 1
-    assert connection.remote_address == THERE
+    assert connection.connection.counters.duplicates == 1
+    assert connection.connection.remote_address == THERE
 
 
 # -- sending
@@ -138,13 +132,13 @@ def test_vector_11_a_repeat_is_acknowledged_twice_and_delivered_once():
 def test_the_timer_learns_from_echoes_only():
     connection = connect(profile("classic"))
     connection.send(b"", 10.0)
-    connection.timeout(13.0)
+    connection.fire(13.0)
     ack(connection, 1, 13.5, ts=13_000)
-    assert connection.rtt_seconds == pytest.approx(0.5 / 8)
+    assert connection.connection.rtt_seconds == pytest.approx(0.5 / 8)
     connection.send(b"", 20.0)
     ack(connection, 2, 21.0, ts=99)
-    assert connection.rtt_seconds == pytest.approx(0.5 / 8)
-    assert told(connection) == [Acknowledged(1), Acknowledged(2)]
+    assert connection.connection.rtt_seconds == pytest.approx(0.5 / 8)
+    assert connection.told() == [Acknowledged(1), Acknowledged(2)]
 
 
 def test_stop_and_wait_has_one_packet_in_flight():
@@ -164,8 +158,8 @@ def test_the_window_reaches_from_the_oldest():
     ack(connection, 3, 0.1)
     assert connection.take() == []
     ack(connection, 1, 0.1)
-    assert told(connection) == [Acknowledged(1), Acknowledged(2), Acknowledged(3)]
-    assert connection.counters.sent == 7
+    assert connection.told() == [Acknowledged(1), Acknowledged(2), Acknowledged(3)]
+    assert connection.connection.counters.sent == 7
 
 
 def test_a_large_message_is_cut_and_acknowledged_whole():
@@ -180,9 +174,9 @@ def test_a_large_message_is_cut_and_acknowledged_whole():
     assert [packet.payload for packet in cut] == [b"abcd", b"efgh", b"ij"]
     ack(connection, 1, 0.1)
     ack(connection, 3, 0.1)
-    assert told(connection) == []
+    assert connection.told() == []
     ack(connection, 2, 0.1)
-    assert told(connection) == [Acknowledged(1)]
+    assert connection.told() == [Acknowledged(1)]
 
 
 def test_an_overtaken_packet_is_sent_again_once():
@@ -205,25 +199,24 @@ def test_a_failure_reports_everything_in_order():
         connection.send(b"abcdefgh", 0.0)
     for seq in (1, 2, 4):
         ack(connection, seq, 0.0)
-    assert told(connection) == [Acknowledged(1)]
+    assert connection.told() == [Acknowledged(1)]
     end = 0.0
-    while not connection.failed:
-        end = connection.next_timeout()
-        connection.timeout(end)
-    outputs = told(connection)
-    assert [output.handle for output in outputs[:-1]] == [2, 3, 4, 5, 6]
+    while not connection.connection.failed:
+        end = connection.fire()
+    outputs = connection.told()
+    assert [output.ref for output in outputs[:-1]] == [2, 3, 4, 5, 6]
     assert all(isinstance(output, Failed) for output in outputs[:-1])
     assert isinstance(outputs[-1], Disconnected)
     assert str(outputs[-1].error).startswith("127.0.0.2:2 did not acknowledge packet ")
-    assert connection.pending == 0
-    assert connection.next_timeout() is None
+    assert connection.connection.pending == 0
+    assert connection.due is None
     with pytest.raises(Unreachable, match="it sends again after a session update"):
         connection.send(b"", end)
     ack(connection, 3, end)
-    connection.icmp_error(end)
-    connection.timeout(end + 100)
+    connection.refuse(end)
+    connection.fire(end + 100)
     assert connection.take() == []
-    assert connection.counters.stale_acks == 1
+    assert connection.connection.counters.stale_acks == 1
 
 
 def failed_connection(settings=SMALL):
@@ -238,22 +231,22 @@ def test_a_resumed_connection_begins_with_a_ping_and_data_waits_for_it():
     connection.move(ELSEWHERE, end)
     connection.send(b"new", end)
     (output,) = connection.take()
-    ping = decode(output.datagram)
-    assert (output.address, ping.kind, ping.seq, ping.msg_id) == (ELSEWHERE, PING, 2, 2)
+    ping = decode(output.message)
+    assert (output.receiver, ping.kind, ping.seq, ping.msg_id) == (ELSEWHERE, PING, 2, 2)
     ack(connection, 2, end + 0.01)
     (packet,) = packets(connection)
     assert (packet.kind, packet.seq, packet.payload) == (DATA, 3, b"new")
     ack(connection, 3, end + 0.02)
-    assert told(connection) == [Acknowledged(2)], "the connection's own ping is not reported"
+    assert connection.told() == [Acknowledged(2)], "the connection's own ping is not reported"
 
 
 def test_a_resume_that_fails_can_be_tried_again():
     connection, end = failed_connection()
     connection.resume(end)
     handle = connection.send(b"new", end)
-    while not connection.failed:
-        connection.timeout(connection.next_timeout())
-    assert [output.handle for output in told(connection)[:-1]] == [handle]
+    while not connection.connection.failed:
+        connection.fire()
+    assert [output.ref for output in connection.told()[:-1]] == [handle]
     connection.resume(100.0)
     (ping,) = packets(connection)
     assert (ping.seq, ping.msg_id) == (3, 3)
@@ -262,17 +255,16 @@ def test_a_resume_that_fails_can_be_tried_again():
 def test_a_move_sends_at_once_to_the_new_address_with_all_attempts():
     connection = connect(profile("classic"))
     connection.send(b"", 0.0)
-    connection.timeout(3.0)
-    connection.timeout(9.0)
+    connection.fire(3.0)
+    connection.fire(9.0)
     connection.take()
     connection.move(ELSEWHERE, 10.0)
     (output,) = connection.take()
-    assert output.address == ELSEWHERE
-    assert connection.next_timeout() == 13.0
+    assert output.receiver == ELSEWHERE
+    assert connection.due == 13.0
     instants = []
-    while not connection.failed:
-        instants.append(connection.next_timeout())
-        connection.timeout(instants[-1])
+    while not connection.connection.failed:
+        instants.append(connection.fire())
     assert instants == [13, 19, 31, 55]
 
 
@@ -282,12 +274,12 @@ def test_an_icmp_error_repeats_the_oldest_packet_once_and_changes_no_deadline():
     connection.send(b"b", 0.0)
     connection.take()
     for _ in range(5):
-        connection.icmp_error(0.1)
+        connection.refuse(0.1)
     assert sent(connection) == [1]
-    assert connection.next_timeout() == pytest.approx(0.3)
-    connection.timeout(0.3)
+    assert connection.due == pytest.approx(0.3)
+    connection.fire(0.3)
     assert sent(connection) == [1, 2]
-    connection.icmp_error(0.31)
+    connection.refuse(0.31)
     assert sent(connection) == [1]
     assert run_silently(connection)[1] == pytest.approx(4.1)
 
@@ -309,14 +301,15 @@ def test_the_queue_and_the_size_of_a_message_have_limits():
 
 def test_keepalive_pings_when_nothing_else_is_sent():
     connection = connect(msgspec.structs.replace(SMALL, keepalive_seconds=30.0))
-    assert connection.next_timeout() == 30.0
+    assert connection.due == 30.0
     connection.send(b"", 20.0)
     ack(connection, 1, 20.0)
-    assert connection.next_timeout() == 50.0
     connection.take()
-    connection.timeout(49.0)
+    while connection.due < 49.0:
+        connection.fire()
+    assert connection.due == 50.0
     assert sent(connection) == []
-    connection.timeout(50.0)
+    connection.fire()
     (ping,) = packets(connection)
     assert (ping.kind, ping.seq) == (PING, 2)
 
@@ -327,56 +320,56 @@ def test_keepalive_pings_when_nothing_else_is_sent():
 def test_order_is_restored():
     connection = connect(SMALL)
     for seq in (3, 2, 4, 1):
-        connection.received(data(seq, b"%d" % seq), THERE, 0.0)
-    assert told(connection) == [Delivered(b"1"), Delivered(b"2"), Delivered(b"3"), Delivered(b"4")]
-    assert connection.counters.lost_or_reordered == 3
+        connection.receive(data(seq, b"%d" % seq), THERE, 0.0)
+    assert connection.told() == [Deliver(b"1"), Deliver(b"2"), Deliver(b"3"), Deliver(b"4")]
+    assert connection.connection.counters.lost_or_reordered == 3
 
 
 def test_fragments_are_joined():
     connection = connect(SMALL)
     for seq, payload in ((2, b"efgh"), (3, b"i"), (1, b"abcd")):
-        connection.received(data(seq, payload, seq - 1, 3, 9), THERE, 0.0)
-    assert told(connection) == [Delivered(b"abcdefghi")]
+        connection.receive(data(seq, payload, seq - 1, 3, 9), THERE, 0.0)
+    assert connection.told() == [Deliver(b"abcdefghi")]
 
 
 def test_too_far_from_the_next_number_is_not_acknowledged():
     connection = connect(SMALL)
     for seq in (9, 10, 2**31, 2**32 - 8, 2**32 - 9):
-        connection.received(data(seq, b""), THERE, 0.0)
+        connection.receive(data(seq, b""), THERE, 0.0)
     assert connection.take() == []
-    assert connection.counters.out_of_range == 5
-    connection.received(data(8), THERE, 0.0)
-    connection.received(data(2**32 - 7), THERE, 0.0)
+    assert connection.connection.counters.out_of_range == 5
+    connection.receive(data(8), THERE, 0.0)
+    connection.receive(data(2**32 - 7), THERE, 0.0)
     assert [(packet.kind, packet.seq) for packet in packets(connection)] == [(ACK, 8), (ACK, 2**32 - 7)]
 
 
 def test_numbers_go_round():
     connection = connect(SMALL)
-    connection._receiver.expected = 2**32 - 1
+    connection.connection._receiver.expected = 2**32 - 1
     for seq in (1, 2**32 - 1, 0, 0, 2**32 - 1):
-        connection.received(data(seq, b"%d" % (seq & 3)), THERE, 0.0)
-    assert told(connection) == [Delivered(b"3"), Delivered(b"0"), Delivered(b"1")]
-    assert connection.counters.duplicates == 2
+        connection.receive(data(seq, b"%d" % (seq & 3)), THERE, 0.0)
+    assert connection.told() == [Deliver(b"3"), Deliver(b"0"), Deliver(b"1")]
+    assert connection.connection.counters.duplicates == 2
 
 
 def test_a_ping_makes_the_receiver_forget_what_was_given_up():
     connection = connect(SMALL)
-    connection.received(data(1, b"part", 0, 2, 1), THERE, 0.0)
-    connection.received(data(3, b"gone"), THERE, 0.0)  # 2 was lost
-    connection.received(data(5, msg_id=5, kind=PING), THERE, 0.0)
-    connection.received(data(6, b"new"), THERE, 0.0)
-    connection.received(data(2, b"late", 1, 2, 1), THERE, 0.0)
-    assert told(connection) == [Delivered(b"new")]
-    assert connection.counters.skipped == 3
-    assert connection.inspect()["held"] == 0
+    connection.receive(data(1, b"part", 0, 2, 1), THERE, 0.0)
+    connection.receive(data(3, b"gone"), THERE, 0.0)  # 2 was lost
+    connection.receive(data(5, msg_id=5, kind=PING), THERE, 0.0)
+    connection.receive(data(6, b"new"), THERE, 0.0)
+    connection.receive(data(2, b"late", 1, 2, 1), THERE, 0.0)
+    assert connection.told() == [Deliver(b"new")]
+    assert connection.connection.counters.skipped == 3
+    assert connection.connection.inspect()["held"] == 0
 
 
 def test_an_ordinary_ping_skips_nothing():
     connection = connect(SMALL)
-    connection.received(data(3, msg_id=1, kind=PING), THERE, 0.0)
-    connection.received(data(1, b"a"), THERE, 0.0)
-    connection.received(data(2, b"b"), THERE, 0.0)
-    assert told(connection) == [Delivered(b"a"), Delivered(b"b")]
+    connection.receive(data(3, msg_id=1, kind=PING), THERE, 0.0)
+    connection.receive(data(1, b"a"), THERE, 0.0)
+    connection.receive(data(2, b"b"), THERE, 0.0)
+    assert connection.told() == [Deliver(b"a"), Deliver(b"b")]
 
 
 def test_fragments_that_do_not_fit_together_are_dropped():
@@ -393,6 +386,6 @@ def test_fragments_that_do_not_fit_together_are_dropped():
         ],
         1,
     ):
-        connection.received(data(number, *arguments), THERE, 0.0)
-    assert told(connection) == [Delivered(b"e"), Delivered(b"fg")]
-    assert connection.counters.malformed == 4
+        connection.receive(data(number, *arguments), THERE, 0.0)
+    assert connection.told() == [Deliver(b"e"), Deliver(b"fg")]
+    assert connection.connection.counters.malformed == 4

@@ -41,7 +41,7 @@ def test_the_first_connection():
     effects = step(agent, machine.Received("service", [m.Welcome("ana", "phone", 3)]))
     assert [type(one) for one in sent(effects)] == [m.QuerySubs]
     assert agent.status == "CONNECTED"
-    assert agent.window == 3
+    assert agent.session.window == 3
     assert agent.inspect()["state"] == "connected"
 
 
@@ -74,7 +74,7 @@ def test_leave_looks_after_its_own_only():
     made.run(1.0)
     made.cut()
     made.run(10.0)
-    assert list(made.agent.table.held) == ["mine"]
+    assert list(made.agent.session.table.held) == ["mine"]
     assert made.broker.queries == 1, "asked on the second connection"
 
 
@@ -87,7 +87,7 @@ def test_a_subscription_for_another_device_is_left_to_it():
         {"id": name, "expires_at": at(9.0), "scope": "this device", "device": name} for name in ("phone", "laptop")
     )
     step(agent, machine.Received("service", [m.Subs(query.req, subs)]))
-    assert list(agent.table.held) == ["phone"]
+    assert list(agent.session.table.held) == ["phone"]
 
 
 def test_renewal_at_four_fifths_of_the_lifetime():
@@ -117,10 +117,10 @@ def test_one_with_an_end_is_not_renewed():
 
 def test_a_clock_that_is_wrong_costs_renewals_and_not_the_subscription():
     made = world()
-    made.agent.table.put({"id": "s", "ttl": 100}, at(-5000.0), 10.0)
-    assert made.agent.table.next_due() == pytest.approx(90.0)
-    made.agent.table.put({"id": "s", "ttl": 100}, at(999_999.0), 10.0)
-    assert made.agent.table.next_due() == pytest.approx(90.0)
+    made.agent.session.table.put({"id": "s", "ttl": 100}, at(-5000.0), 10.0)
+    assert made.agent.session.table.next_due() == pytest.approx(90.0)
+    made.agent.session.table.put({"id": "s", "ttl": 100}, at(999_999.0), 10.0)
+    assert made.agent.session.table.next_due() == pytest.approx(90.0)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_a_cancelled_one_is_not_brought_back_by_an_answer_under_way():
     made.ask(words.MakeSubscription({"id": "s"}, "make"))
     made.ask(words.CancelSubscription("s", "cancel"))
     made.run(2.0)
-    assert made.agent.table.held == {}
-    assert made.agent.table.leaving == {}
+    assert made.agent.session.table.held == {}
+    assert made.agent.session.table.leaving == {}
     assert set(made.answers()) == {"make", "cancel"}
 
 
@@ -237,7 +237,7 @@ def test_a_service_that_does_not_let_us_in(code, ended):
         step(agent, machine.Started())
         facts = [effect.fact for one in stimuli for effect in step(agent, one) if isinstance(effect, machine.Report)]
         assert (words.Ended("no", code) in facts) is ended
-        assert agent.state == ("ended" if ended else "waiting")
+        assert agent.session.state == ("ended" if ended else "waiting")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_the_service_closes(reason, state):
     made = world()
     made.ask(words.PublishEvent(EVENT, "one"))
     made.stimulate(machine.Received("service", [m.Closing(reason)]))
-    assert made.agent.state == state
+    assert made.agent.session.state == state
     assert bool(made.heard(words.Dropped)) is (state == "ended")
     if state == "ended":
         with pytest.raises(AgentError, match="ended"):
@@ -283,7 +283,7 @@ def test_an_outbox_that_is_off():
     made = world(start=False, outbox=0)
     with pytest.raises(AgentError, match="outbox is off"):
         made.ask(words.CancelSubscription("s"))
-    assert made.agent.table.leaving == {}
+    assert made.agent.session.table.leaving == {}
     made.start()
     made.run(1.0)
     made.ask(words.PublishEvent(EVENT, "now"))
@@ -335,7 +335,7 @@ def test_a_replay_goes_on_after_a_reconnect():
     for number in range(9):
         made.broker.publish(f"e-{number}", 0.0)
     made.ask(words.ReplayLog({"id": "r"}, position=1, limit=7, ref="r"))
-    (replay,) = made.agent.outbox.all()
+    (replay,) = made.agent.session.outbox.all()
     made.stimulate(machine.Received("service", [m.Replayed(replay.req, n, EVENT) for n in (1, 2)]))
     made.cut()
     made.run(20.0)
@@ -467,10 +467,10 @@ def test_a_long_list_of_subscriptions_comes_in_parts():
     step(agent, machine.Started())
     (query,) = sent(step(agent, machine.LinkUp("service")))
     step(agent, machine.Received("service", parts_for(query.req, subs)[:2]))
-    assert not agent.begun
+    assert not agent.session.begun
     step(agent, machine.Received("service", parts_for(query.req, subs)[2:]))
-    assert agent.begun
-    assert list(agent.table.held) == [one["id"] for one in subs]
+    assert agent.session.begun
+    assert list(agent.session.table.held) == [one["id"] for one in subs]
 
 
 def test_a_list_that_was_interrupted_begins_again():
@@ -514,7 +514,7 @@ def test_the_default_lifetime_is_the_service_s():
     made = world()
     made.ask(words.MakeSubscription({"id": "s"}, "sub"))
     made.run(2.0)
-    assert made.agent.table.next_due() == pytest.approx(1.01 + 0.8 * TTL, abs=0.1)
+    assert made.agent.session.table.next_due() == pytest.approx(1.01 + 0.8 * TTL, abs=0.1)
 
 
 def test_an_answer_that_does_not_come_ends_the_connection():

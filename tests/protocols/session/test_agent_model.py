@@ -70,13 +70,13 @@ def test_every_request_is_done_once_and_every_notification_comes_once_and_in_ord
     assert all(answers[one].position == world.broker.log[one] for one in mine)
     positions = [world.broker.log[one] for one in mine]
     assert positions == sorted(positions), "the log has a publisher's events in their order"
-    assert not [one for one in world.agent.outbox.all() if not isinstance(one, m.Ping)], "all are answered"
+    assert not [one for one in world.agent.session.outbox.all() if not isinstance(one, m.Ping)], "all are answered"
     assert not world.heard(words.Dropped)
     assert set(world.broker.times_done.values()) <= {1}
     nids = [one.nid for one in world.delivered]
     assert nids == sorted(set(nids)), "once, and in order"
     assert not world.broker.mail, "everything was confirmed"
-    assert world.agent.inbox.handed == len(nids)
+    assert world.agent.session.inbox.handed == len(nids)
 
 
 @pytest.mark.parametrize("seed", range(20))

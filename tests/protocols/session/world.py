@@ -194,7 +194,7 @@ class World:
 
     def nudge(self):
         """Somebody else published: what there is for the agent goes out."""
-        if self.agent.state == "connected":
+        if self.agent.session.state == "connected":
             self.answer(self.broker.push())
 
     def cut(self):

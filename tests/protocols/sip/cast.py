@@ -2,10 +2,9 @@
 
 from protocols.sip.world import World, at
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Incoming
+from recado.protocols.sip.events import AgentSettings, Incoming
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 
 USER, BROKER = "sip:user1@lac.example", "sip:broker@lac.example"
 

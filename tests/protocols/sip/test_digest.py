@@ -8,9 +8,8 @@ from protocols.sip.cast import BROKER, USER, Scene, media
 from protocols.sip.world import at
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Authenticator, Credentials, Guard, answer_of, is_stale, read_fields, secret_of
-from recado.protocols.sip.events import Established, Failed, Incoming, Registered, RegistrationFailed
+from recado.protocols.sip.events import AgentSettings, Established, Failed, Incoming, Registered, RegistrationFailed
 from recado.protocols.sip.messages import Headers, Request
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import read_uri
 

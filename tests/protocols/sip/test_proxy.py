@@ -7,11 +7,11 @@ import pytest
 from protocols.sip.cast import BROKER, USER, Scene, media
 from protocols.sip.torture import SDP, message
 from protocols.sip.world import at
+from recado.protocols.machine import Received, Send, SendFailed
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Ended, Established, Failed, Updated
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.events import AgentSettings, Ended, Established, Failed, Updated
+from recado.protocols.sip.messages import read_message
 from recado.protocols.sip.proxy import Proxy
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.uri import Address
 
 
@@ -25,8 +25,8 @@ def scene_at_home(**more):
 
 
 def sent(proxy, data, source=None):
-    proxy.receive(data, source or at(9), 0.0, Random(1))
-    return [(one.to, read_message(one.data)) for one in proxy.take()]
+    effects = proxy.handle(Received(source or at(9), data), 0.0, Random(1))
+    return [(one.receiver, read_message(one.message)) for one in effects if isinstance(one, Send)]
 
 
 def test_a_session_through_the_proxy():
@@ -130,8 +130,7 @@ def test_keep_alives_and_rubbish():
     proxy = Proxy(at(100), ("lac.example",), b"key")
     for data in (b"", b"\r\n\r\n", b"\0", b"x", b"x\r\n\r\n", b"SIP/2.0 200 OK\r\n\r\n"):
         assert sent(proxy, data) == []
-    proxy.unreachable(at(1), 0.0, Random(1))
-    assert proxy.take() == []
+    assert proxy.handle(SendFailed(at(1)), 0.0, Random(1)) == []
 
 
 def test_a_device_behind_a_nat_is_reached_where_it_is_seen():

@@ -7,12 +7,11 @@ import pytest
 from protocols.sip.cast import USER, Scene
 from protocols.sip.torture import message
 from protocols.sip.world import World, at
+from recado.protocols.machine import Received, Send
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Registered, RegistrationFailed, Unregistered
-from recado.protocols.sip.messages import reply
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.events import AgentSettings, Registered, RegistrationFailed, Unregistered
+from recado.protocols.sip.messages import read_message, reply
 from recado.protocols.sip.proxy import Location, Proxy
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 
 
@@ -20,24 +19,12 @@ class FakeRegistrar:
     """Answers every REGISTER as a test says."""
 
     def __init__(self, answer):
-        self._answer, self._effects, self.seen = answer, [], []
+        self._answer, self.seen = answer, []
 
-    def receive(self, data, source, now, rng):
-        from recado.protocols.sip.events import Transmit
-
-        request = read_message(data)
+    def handle(self, stimulus, now, rng):
+        request = read_message(stimulus.message)
         self.seen.append(request)
-        self._effects.append(Transmit(self._answer(request, len(self.seen)).write(), source))
-
-    def tick(self, now, rng):
-        pass
-
-    def deadline(self):
-        return None
-
-    def take(self):
-        taken, self._effects = self._effects, []
-        return taken
+        return [Send(stimulus.sender, self._answer(request, len(self.seen)).write())]
 
 
 def with_registrar(answer, **more):
@@ -136,7 +123,7 @@ def test_a_goodbye_that_nobody_hears_is_still_the_end():
     scene.ask(scene.agent, "unregister")
     scene.run(100)
     assert scene.told(scene.agent, Unregistered)
-    assert scene.agent.deadline() is None
+    assert scene.due(scene.agent) is None
 
 
 def test_an_interval_that_is_too_brief_is_raised():
@@ -277,8 +264,10 @@ def test_limits_of_the_registrar():
 )
 def test_what_a_registrar_refuses(fields, status):
     proxy = Proxy(at(100), ("LAC.example",), b"key")
-    proxy.receive(message("REGISTER sip:lac.example SIP/2.0", *fields), at(9), 0.0, Random(1))
-    assert proxy.take()[0].data.split(b" ")[1] == status
+    register = message("REGISTER sip:lac.example SIP/2.0", *fields)
+    effects = proxy.handle(Received(at(9), register), 0.0, Random(1))
+    [answer] = [one for one in effects if isinstance(one, Send)]
+    assert answer.message.split(b" ")[1] == status
 
 
 def test_a_registrar_sweeps_while_it_has_something_to_sweep():
@@ -286,10 +275,10 @@ def test_a_registrar_sweeps_while_it_has_something_to_sweep():
     scene.ask(scene.agent, "register")
     scene.run(1)
     del scene.machines[at(7)]
-    assert scene.proxy.deadline() is not None
+    assert scene.due(scene.proxy) is not None
     scene.run(500)
     assert len(scene.proxy.location) == 0
-    assert scene.proxy.deadline() is None
+    assert scene.due(scene.proxy) is None
 
 
 # -- against a plain twin

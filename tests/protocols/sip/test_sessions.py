@@ -7,23 +7,29 @@ import pytest
 from protocols.sip.cast import BROKER, USER, Scene, media
 from protocols.sip.torture import SDP, message
 from protocols.sip.world import at
+from recado.protocols.machine import Asked, Received, Send
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.events import (
+    AgentSettings,
+    Answer,
+    Bye,
     Ended,
     Established,
     Failed,
     Incoming,
+    Invite,
+    MoveTo,
     OptionsAnswered,
     Progress,
-    Transmit,
+    Reinvite,
+    Reject,
+    Unregister,
     Updated,
     UpdateFailed,
 )
 from recado.protocols.sip.limits import SipLimits
-from recado.protocols.sip.messages import reply
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.messages import read_message, reply
 from recado.protocols.sip.sdp import TCP, Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 
 
@@ -119,7 +125,7 @@ def test_the_answer_to_a_change_that_was_given_up_is_still_acknowledged():
     scene.ask(scene.agent, "reinvite", call, media(7))
     scene.run(1.3)  # the answer is on its way to the old address
     scene.machines[at(8)] = scene.machines[at(7)]  # and still gets through
-    scene.agent.moved(at(8), scene.now, scene.rng)
+    scene.tell(scene.agent, Asked(MoveTo(at(8))))
     scene.ask(scene.agent, "reinvite", call, media(8))
     scene.run(10)
     acks = [read_message(data).cseq.number for _, _, _, data in scene.sent if data.startswith(b"ACK")]
@@ -142,8 +148,7 @@ def test_a_proxy_that_cannot_reach_the_other_side_ends_the_session():
     call = scene.call()
     scene.ask(scene.agent, "reinvite", call, media(8))
     timeout = reply(read_message(last_request(scene, "INVITE")).headers, 408)
-    scene.agent.receive(timeout.write(), at(1), scene.now, scene.rng)
-    scene.carry_out(scene.agent)
+    scene.receive(scene.agent, timeout.write(), at(1))
     scene.run(100)
     assert scene.told(scene.agent, Ended)[0].reason == "the other side has forgotten the session"
     assert scene.told(scene.broker, Ended)[0].reason == "the other side ended it"
@@ -239,8 +244,7 @@ def test_ringing_is_told():
     call = scene.ask(scene.agent, "invite", BROKER, media(7))
     scene.run(0.1)
     ringing = reply(read_message(last_request(scene, "INVITE")).headers, 180, "t")
-    scene.agent.receive(ringing.write(), at(1), scene.now, scene.rng)
-    scene.carry_out(scene.agent)
+    scene.receive(scene.agent, ringing.write(), at(1))
     assert scene.told(scene.agent) == [Progress(call, 180)]
 
 
@@ -250,8 +254,13 @@ def answers_with(change):
     transmit = scene._transmit
 
     def changed(source, effect):
-        if effect.data.startswith(b"SIP/2.0 200") and b"INVITE" in effect.data and source == at(1) and scene.change:
-            effect = Transmit(change(effect.data), effect.to)
+        if (
+            effect.message.startswith(b"SIP/2.0 200")
+            and b"INVITE" in effect.message
+            and source == at(1)
+            and scene.change
+        ):
+            effect = Send(effect.receiver, change(effect.message))
         transmit(source, effect)
 
     scene.change, scene._transmit = False, changed
@@ -295,8 +304,7 @@ def test_goodbye_while_a_change_rings():
     scene.ask(scene.agent, "reinvite", call, media(8))
     trying = reply(read_message(last_request(scene, "INVITE")).headers, 100)
     scene.dead = [at(1)]
-    scene.agent.receive(trying.write(), at(1), scene.now, scene.rng)
-    scene.carry_out(scene.agent)
+    scene.receive(scene.agent, trying.write(), at(1))
     scene.ask(scene.agent, "bye", call)
     scene.run(200)
     assert scene.agent.inspect()["clients"] == {}
@@ -356,8 +364,7 @@ def test_a_call_is_cancelled_once_however_often_it_rings():
     scene.ask(scene.agent, "bye", call)
     ringing = reply(read_message(last_request(scene, "INVITE")).headers, 180, "t").write()
     for _ in range(3):
-        scene.agent.receive(ringing, at(1), scene.now, scene.rng)
-        scene.carry_out(scene.agent)
+        scene.receive(scene.agent, ringing, at(1))
     assert scene.methods().count("CANCEL") == 1
     scene.run()
     scene.empty()
@@ -374,8 +381,12 @@ def test_a_keep_alive_is_no_message():
 
 
 def answered(machine, data):
-    machine.receive(data, at(9), 0.0, Random(1))
-    return [one.data.split(b" ")[1] for one in machine.take() if hasattr(one, "data")]
+    effects = machine.handle(Received(at(9), data), 0.0, Random(1))
+    return [one.message.split(b" ")[1] for one in effects if isinstance(one, Send)]
+
+
+def ask(machine, request):
+    return machine.handle(Asked(request), 0.0, Random(1))
 
 
 def broker(**more):
@@ -419,7 +430,7 @@ def test_too_many_calls_and_too_many_transactions():
     other = first.replace(b"torture1", b"torture2").replace(b"Call-ID: t", b"Call-ID: u")
     assert answered(machine, other) == [b"503"]
     with pytest.raises(SipError, match="1 calls are open already"):
-        machine.invite(USER, media(1), 0.0, Random(1))
+        ask(machine, Invite("c", USER, media(1)))
     machine = broker(limits=SipLimits(transactions=1))
     assert answered(machine, first) == []
     assert answered(machine, message("OPTIONS sip:broker@10.0.0.1 SIP/2.0")) == [b"503"]
@@ -427,24 +438,27 @@ def test_too_many_calls_and_too_many_transactions():
 
 def test_requests_that_make_no_sense():
     scene = Scene()
-    chance = Random(1)
     with pytest.raises(SipError, match="there is no call 'x'"):
-        scene.agent.bye("x", 0.0, chance)
+        ask(scene.agent, Bye("x"))
     with pytest.raises(SipError, match="not registered"):
-        scene.agent.unregister(0.0, chance)
+        ask(scene.agent, Unregister())
     with pytest.raises(SipError, match="is not a URI"):
-        scene.agent.invite("broker", media(7), 0.0, chance)
+        ask(scene.agent, Invite("c", "broker", media(7)))
+    with pytest.raises(SipError, match="knows no request str"):
+        ask(scene.agent, "dance")
     call = scene.ask(scene.agent, "invite", BROKER, media(7))
     with pytest.raises(SipError, match="is calling; only an established one"):
-        scene.agent.reinvite(call, media(8), 0.0, chance)
+        ask(scene.agent, Reinvite(call, media(8)))
+    with pytest.raises(SipError, match=r"there is a call .* already"):
+        ask(scene.agent, Invite(call, BROKER, media(8)))
     with pytest.raises(SipError, match="is calling; only an incoming one can be answered"):
-        scene.agent.answer(call, media(8), 0.0, chance)
+        ask(scene.agent, Answer(call, media(8)))
     with pytest.raises(SipError, match="is calling; only an incoming one can be rejected"):
-        scene.agent.reject(call, 486, 0.0, chance)
+        ask(scene.agent, Reject(call, 486))
     machine = broker()
     answered(machine, message("INVITE sip:broker@10.0.0.1 SIP/2.0", body=SDP))
     with pytest.raises(SipError, match="between 300 and 699, not 200"):
-        machine.reject(next(iter(machine.inspect()["calls"])), 200, 0.0, chance)
+        ask(machine, Reject(next(iter(machine.inspect()["calls"])), 200))
 
 
 @pytest.mark.parametrize(
@@ -468,8 +482,7 @@ def test_only_one_of_several_answers_is_used():
     call = scene.call()
     first = next(data for _, _, _, data in scene.sent if data.startswith(b"SIP/2.0 200"))
     tag = read_message(first).receiver.tag.encode()
-    scene.agent.receive(first.replace(tag, b"another"), at(1), scene.now, scene.rng)
-    scene.carry_out(scene.agent)
+    scene.receive(scene.agent, first.replace(tag, b"another"), at(1))
     assert scene.methods(at(7))[-2:] == ["ACK", "BYE"]
     assert read_message(last_request(scene, "BYE")).receiver.tag == "another"
     assert scene.agent.inspect()["calls"] == {call: "connected"}
@@ -481,11 +494,11 @@ def test_an_old_request_of_the_dialog_comes_late():
     scene.ask(scene.agent, "reinvite", call, media(8))
     scene.run(40)
     old = last_request(scene, "INVITE").replace(b"CSeq: 2", b"CSeq: 1").replace(b"z9hG4bK", b"z9hG4bKx")
-    scene.broker.receive(old, at(7), scene.now, scene.rng)
-    assert [one.data[:11] for one in scene.broker.take()] == [b"SIP/2.0 500"]
+    scene.receive(scene.broker, old, at(7))
+    assert scene.sent[-1][3].startswith(b"SIP/2.0 500")
     bye = old.replace(b"INVITE", b"BYE")
-    scene.broker.receive(bye, at(7), scene.now, scene.rng)
-    assert [one.data[:11] for one in scene.broker.take()] == [b"SIP/2.0 500"]
+    scene.receive(scene.broker, bye, at(7))
+    assert scene.sent[-1][3].startswith(b"SIP/2.0 500")
 
 
 def test_a_change_without_a_description_asks_for_ours():
@@ -497,8 +510,8 @@ def test_a_change_without_a_description_asks_for_ours():
     invite.headers.set("cseq", "7 INVITE")
     invite.headers.set("via", "SIP/2.0/UDP 10.0.0.7;branch=z9hG4bKempty")
     invite.body = b""
-    scene.broker.receive(invite.write(), at(7), scene.now, scene.rng)
-    made = read_message(scene.broker.take()[0].data)
+    scene.receive(scene.broker, invite.write(), at(7))
+    made = read_message(scene.sent[-1][3])
     assert (made.status, made.body) == (200, answer.body)
 
 

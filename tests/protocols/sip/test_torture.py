@@ -7,14 +7,13 @@ import pytest
 
 from protocols.sip.torture import OF_AGENT, OF_REGISTRAR, VALID, WRONG
 from protocols.sip.world import at
+from recado.protocols.machine import Received, Report, Send
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.checks import check_request, check_response
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.events import Incoming, Report, Transmit
-from recado.protocols.sip.messages import Headers, Request
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.events import AgentSettings, Incoming
+from recado.protocols.sip.messages import Headers, Request, read_message
 from recado.protocols.sip.proxy import Proxy
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import display_name
 
@@ -27,13 +26,12 @@ def read(data):
 
 def reaction(machine, data):
     """The status that is answered, "incoming" if the application is asked, None if nothing happens."""
-    machine.receive(data, at(9), 0.0, Random(1))
-    effects = machine.take()
+    effects = machine.handle(Received(at(9), data), 0.0, Random(1))
     if any(isinstance(one, Report) and isinstance(one.fact, Incoming) for one in effects):
         return "incoming"
-    found = [one for one in effects if isinstance(one, Transmit)]
+    found = [one for one in effects if isinstance(one, Send)]
     assert len(found) <= 1
-    return int(re.match(rb"SIP/2.0 (\d+)", found[0].data)[1]) if found else None
+    return int(re.match(rb"SIP/2.0 (\d+)", found[0].message)[1]) if found else None
 
 
 def agent():
@@ -127,8 +125,8 @@ def test_an_ack_is_never_answered():
 
 def test_the_answer_says_what_is_wrong():
     machine = agent()
-    machine.receive(WRONG["mismatch01"][1], at(9), 0.0, Random(1))
-    line = machine.take()[0].data.split(b"\r\n")[0]
+    effects = machine.handle(Received(at(9), WRONG["mismatch01"][1]), 0.0, Random(1))
+    line = effects[0].message.split(b"\r\n")[0]
     assert line == b"SIP/2.0 400 Bad Request - the method is OPTIONS, but CSeq says INVITE"
 
 

@@ -4,10 +4,17 @@ import pytest
 
 from protocols.sip.cast import BROKER, Scene, media
 from protocols.sip.world import at
+from recado.protocols.machine import SendFailed
 from recado.protocols.sip.agent import UserAgent
-from recado.protocols.sip.events import Failed, OptionsAnswered, Registered, RegistrationFailed, Timers, UpdateFailed
+from recado.protocols.sip.events import (
+    AgentSettings,
+    Failed,
+    OptionsAnswered,
+    Registered,
+    RegistrationFailed,
+    UpdateFailed,
+)
 from recado.protocols.sip.limits import CLASSIC, LAB, PROFILES, SipTimers
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.transactions import ALIVE, START, TABLE, duration
 from recado.protocols.sip.uri import Address
@@ -146,8 +153,7 @@ def test_a_transport_that_fails_is_a_timeout_at_once():
     scene = Scene()
     scene.ask(scene.agent, "invite", BROKER, media(7))
     scene.ask(scene.agent, "options", BROKER)
-    scene.agent.unreachable(at(1), 0.0, scene.rng)
-    scene.carry_out(scene.agent)
+    scene.tell(scene.agent, SendFailed(at(1)))
     assert len(scene.told(scene.agent)) == 2
     assert scene.agent.inspect()["clients"] == {}
 
@@ -227,14 +233,3 @@ def test_profiles():
     assert LAB.t1 == 0.05
     with pytest.raises(SipError, match="t1 is 0; it has to be more than 0 seconds"):
         SipTimers(t1=0)
-
-
-def test_timers_that_were_set_again_and_again_do_not_pile_up():
-    timers = Timers()
-    for number in range(10_000):
-        timers.set(("a",), float(number))
-        timers.set(("b", str(number)), 5.0)
-        timers.cancel(("b", str(number)))
-    assert len(timers._heap) < 100
-    assert (timers.next(), list(timers)) == (9_999.0, [("a",)])
-    assert (timers.pop_due(5_000.0), timers.pop_due(9_999.0), timers.pop_due(99_999.0)) == (None, ("a",), None)

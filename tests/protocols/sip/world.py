@@ -9,8 +9,37 @@ from __future__ import annotations
 import heapq
 from random import Random
 
-from recado.protocols.sip.events import Report, Transmit
+from recado.protocols.machine import Asked, CancelTimer, Received, Report, SetTimer, TimerFired
+from recado.protocols.sip.events import (
+    Answer,
+    Bye,
+    Invite,
+    MoveTo,
+    QueryOptions,
+    Register,
+    Reinvite,
+    Reject,
+    Unregister,
+    new_name,
+)
 from recado.protocols.sip.uri import Address
+
+REQUESTS = {
+    "register": Register,
+    "unregister": Unregister,
+    "answer": Answer,
+    "reject": Reject,
+    "reinvite": Reinvite,
+    "bye": Bye,
+    "invite": Invite,
+    "options": QueryOptions,
+}
+
+
+def request(rng, method, *arguments, **named):
+    """A request by a short name, and the name of the call or the question that it begins."""
+    name = new_name(rng) if method in ("invite", "options") else None
+    return REQUESTS[method](*([name] if name else []), *arguments, **named), name
 
 
 def at(last, port=5060, transport="udp"):
@@ -22,50 +51,62 @@ class World:
         self.rng, self.now = Random(seed), 0.0
         self.loss, self.repeat, self.delay = loss, repeat, delay
         self.machines, self.facts, self.sent, self._queue, self._order = {}, {}, [], [], 0
-        self.dead = []
+        self.dead, self._timers = [], {}
 
     def add(self, machine, address):
         self.machines[address] = machine
-        self.facts[id(machine)] = []
+        self.facts[id(machine)], self._timers[id(machine)] = [], {}
         return machine
+
+    def due(self, machine):
+        """When its next timer fires; None if it has none."""
+        return min(self._timers[id(machine)].values(), default=(None,))[0]
 
     def move(self, machine, address):
         """What was under way to the old address is lost."""
         for old in [one for one, who in self.machines.items() if who is machine]:
             del self.machines[old]
         self.machines[address] = machine
-        machine.moved(address, self.now, self.rng)
-        self.carry_out(machine)
+        self.tell(machine, Asked(MoveTo(address)))
 
     def ask(self, machine, method, *arguments, **named):
-        result = getattr(machine, method)(*arguments, self.now, self.rng, **named)
-        self.carry_out(machine)
-        return result
+        asked, name = request(self.rng, method, *arguments, **named)
+        self.tell(machine, Asked(asked))
+        return name
 
-    def carry_out(self, machine):
+    def receive(self, machine, data, source):
+        self.tell(machine, Received(source, data))
+
+    def tell(self, machine, stimulus):
         source = next(one for one, who in self.machines.items() if who is machine)
-        for effect in machine.take():
-            if isinstance(effect, Report):
-                self.facts[id(machine)].append(effect.fact)
-                self.react(machine, effect.fact)
-            else:
-                self._transmit(source, effect)
+        timers = self._timers[id(machine)]
+        for effect in machine.handle(stimulus, self.now, self.rng):
+            match effect:
+                case Report(fact):
+                    self.facts[id(machine)].append(fact)
+                    self.react(machine, fact)
+                case SetTimer(timer, seconds):
+                    self._order += 1
+                    timers[timer] = self.now + seconds, self._order
+                case CancelTimer(timer):
+                    timers.pop(timer, None)
+                case _:
+                    self._transmit(source, effect)
 
     def react(self, machine, fact):
         """Tests put here what an application does."""
 
-    def _transmit(self, source, effect: Transmit):
-        self.sent.append((self.now, source, effect.to, effect.data))
+    def _transmit(self, source, effect):
+        self.sent.append((self.now, source, effect.receiver, effect.message))
         for _ in range(1 + (self.rng.random() < self.repeat)):
             if self.rng.random() >= self.loss:
                 self._order += 1
-                heapq.heappush(
-                    self._queue, (self.now + self.rng.uniform(*self.delay), self._order, source, effect.to, effect.data)
-                )
+                arrives = self.now + self.rng.uniform(*self.delay)
+                heapq.heappush(self._queue, (arrives, self._order, source, effect.receiver, effect.message))
 
     def _next(self):
         times = [self._queue[0][0]] if self._queue else []
-        times += [time for one in self.machines.values() if (time := one.deadline()) is not None]
+        times += [time for one in self.machines.values() if (time := self.due(one)) is not None]
         return min(times, default=None)
 
     def run(self, until=None):
@@ -76,12 +117,17 @@ class World:
                 _, _, source, to, data = heapq.heappop(self._queue)
                 machine = self.machines.get(to)
                 if machine is not None and to not in self.dead:
-                    machine.receive(data, source, self.now, self.rng)
-                    self.carry_out(machine)
+                    self.receive(machine, data, source)
             for machine in list(self.machines.values()):
-                machine.tick(self.now, self.rng)
-                self.carry_out(machine)
+                self._fire(machine)
         self.now = self.now if until is None else until
+
+    def _fire(self, machine):
+        timers = self._timers[id(machine)]
+        while (due := self.due(machine)) is not None and due <= self.now:
+            timer = min(timers, key=timers.get)
+            del timers[timer]
+            self.tell(machine, TimerFired(timer))
 
     def told(self, machine, kind=None):
         return [one for one in self.facts[id(machine)] if kind is None or isinstance(one, kind)]

@@ -1,1 +1,1 @@
-"""The lines of the client: WebSocket, and SIP with RUDP."""
+"""The transports of the client: WebSocket, and SIP with RUDP."""

@@ -1,9 +1,9 @@
-"""A line over SIP and RUDP: REGISTER, INVITE, data; and the hand-over when the device's address changes.
+"""A transport over SIP and RUDP: REGISTER, INVITE, data; and the hand-over when the device's address changes.
 
-The first ``dial`` registers and invites the broker; a later one updates the session that is there (re-INVITE, also at
-the same address), or opens another if the service has forgotten it (the mobility document, 3.3 and 3.4). RUDP's failure
-to send is what tells that the connection is lost. A change of address is no loss: both sockets are bound anew, what was
-in flight is sent again from there at once, and the session is updated while the agent knows nothing of it.
+The first ``connect`` registers and invites the broker; a later one updates the session that is there (re-INVITE, also
+at the same address), or opens another if the service has forgotten it (the mobility document, 3.3 and 3.4). RUDP's
+failure to send is what tells that the connection is lost. A change of address is no loss: both sockets are bound anew,
+what was in flight is sent again from there at once, and the session is updated while the agent knows nothing of it.
 
 The SIP session says who the device is, so the agent does not greet.
 """
@@ -15,7 +15,7 @@ import socket
 from collections import deque
 from contextlib import suppress
 
-from recado.client.driver import Ears
+from recado.client.driver import TransportListener
 from recado.client.urls import SipTarget, Target
 from recado.errors import RecadoError
 from recado.net import RudpEndpoint, RudpLink
@@ -24,10 +24,10 @@ from recado.protocols.rudp import QueueFull, Unreachable, profile
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.digest import Credentials
+from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.limits import LAB, SipTimers
 from recado.protocols.sip.registration import Change, LinkLost, Moved
 from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.uri import Address
 
@@ -36,7 +36,7 @@ _NO_ANSWER = 0
 _GOODBYE_SECONDS = 2.0
 
 
-class SipLine:
+class SipTransport:
     """``host`` is the local address to use; "" asks the system which one leads to the registrar."""
 
     greets = False
@@ -52,31 +52,31 @@ class SipLine:
         self._endpoint: Endpoint[UserAgent] | None = None
         self._rudp: RudpEndpoint | None = None
         self._link: RudpLink | None = None
-        self._ears: Ears | None = None
+        self._listener: TransportListener | None = None
         self._call = ""
         self._connection = 0
-        self._registered = self._inviting = self._dialling = self._up = False
-        self._over: deque[bytes] = deque()
+        self._registered = self._inviting = self._connecting = self._up = False
+        self._waiting: deque[bytes] = deque()
         self._tasks: list[asyncio.Task[None]] = []
         self._quiet = asyncio.Event()
         self.handovers = 0
 
     # -- for the driver
 
-    def dial(self, ears: Ears) -> None:
-        self._ears, self._dialling, self._up = ears, True, False
+    def connect(self, listener: TransportListener) -> None:
+        self._listener, self._connecting, self._up = listener, True, False
         if self._endpoint is None:
             self._tasks.append(asyncio.get_running_loop().create_task(self._open()))
         else:
             self._reach()
 
     def send(self, frame: bytes) -> None:
-        self._over.append(frame)
+        self._waiting.append(frame)
         self._post()
 
-    def hang_up(self) -> None:
-        """End the session; the next dial opens another."""
-        self._dialling = self._up = False
+    def disconnect(self) -> None:
+        """End the session; the next ``connect`` opens another."""
+        self._connecting = self._up = False
         self._drop_call()
 
     def _drop_call(self) -> None:
@@ -84,7 +84,7 @@ class SipLine:
         call, self._call = self._call, ""
         if call and self._endpoint is not None:
             with suppress(SipError):
-                self._endpoint.do(self._endpoint.core.bye, call)
+                self._endpoint.ask(events.Bye(call))
 
     async def close(self) -> None:
         if self._link is not None and not self._link.failed:
@@ -94,8 +94,8 @@ class SipLine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._ears = None
-        self.hang_up()
+        self._listener = None
+        self.disconnect()
         if self._endpoint is not None:
             await self._say_goodbye(self._endpoint)
         if self._rudp is not None:
@@ -104,7 +104,7 @@ class SipLine:
     async def _say_goodbye(self, endpoint: Endpoint[UserAgent]) -> None:
         if self._registered:
             with suppress(SipError, TimeoutError):
-                endpoint.do(endpoint.core.unregister)
+                endpoint.ask(events.Unregister())
                 async with asyncio.timeout(_GOODBYE_SECONDS):
                     await self._quiet.wait()
         await endpoint.close()
@@ -118,7 +118,7 @@ class SipLine:
         try:
             await self._bind()
         except socket.gaierror as error:
-            self._down(f"{self._home.host}: {error.strerror}", hopeless=error.errno == socket.EAI_NONAME)
+            self._down(f"{self._home.host}: {error.strerror}", permanent=error.errno == socket.EAI_NONAME)
         except (OSError, RecadoError) as error:
             self._down(f"SIP cannot be used here: {error}")
 
@@ -132,9 +132,9 @@ class SipLine:
         self._connection = self._rudp.new_conn_id()
         settings = self._settings()
         local = Address(self._home.transport, host, 0)
-        self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound), local, self._told)
+        self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound), local, self._handle_event)
         self._tasks.append(asyncio.get_running_loop().create_task(self._watch(host)))
-        self._endpoint.do(self._endpoint.core.register)
+        self._endpoint.ask(events.Register())
 
     def _settings(self) -> AgentSettings:
         return AgentSettings(
@@ -148,7 +148,7 @@ class SipLine:
     def _media(self) -> Media:
         assert self._rudp is not None
         host, port = self._rudp.address[:2]
-        seen, log = self._ears.seen() if self._ears is not None else (None, "")
+        seen, log = self._listener.last_seen() if self._listener is not None else (None, "")
         return Media(
             host=host,
             port=port,
@@ -166,39 +166,39 @@ class SipLine:
             return
         try:
             if self._call:
-                endpoint.do(endpoint.core.reinvite, self._call, self._media())
+                endpoint.ask(events.Reinvite(self._call, self._media()))
             elif self._registered and not self._inviting:
                 self._inviting = True
-                endpoint.do(endpoint.core.invite, self._sip.broker, self._media())
+                endpoint.invite(self._sip.broker, self._media())
             elif not self._registered:
-                endpoint.do(endpoint.core.register)
+                endpoint.ask(events.Register())
         except SipError as error:
             self._down(str(error))
 
     # -- what SIP tells
 
-    def _told(self, event: events.Event) -> None:
+    def _handle_event(self, event: events.Event) -> None:
         match event:
             case events.Registered():
                 self._registered = True
-                if self._dialling and not self._call:
+                if self._connecting and not self._call:
                     self._reach()
             case events.RegistrationFailed(status, reason, _):
                 self._registered = False
-                if self._dialling:  # a session that is up does without a registrar
+                if self._connecting:  # a session that is up does without a registrar
                     self._down(f"the registrar refused {self._user}: {status} {reason}", _code(status))
             case events.Unregistered():
                 self._quiet.set()
             case events.Established(call, _, remote):
                 self._inviting, self._call = False, call
-                if self._dialling:
+                if self._connecting:
                     self._connect(remote.media)
                 else:
-                    self.hang_up()  # it was given up meanwhile
+                    self.disconnect()  # it was given up meanwhile
             case events.Updated(call, _, remote) if call == self._call:
                 self._updated(remote.media)
             case events.UpdateFailed(call, status, _, again) if call == self._call and (
-                again is None or (status == _NO_ANSWER and self._dialling)  # the service may be somewhere else by now
+                again is None or (status == _NO_ANSWER and self._connecting)  # the service may be somewhere else by now
             ):
                 self._drop_call()
                 self._reach_anew("the service refused the update of the session")
@@ -214,7 +214,7 @@ class SipLine:
             self._down("the service named no RUDP connection in its answer")
             return
         self._link = self._rudp.open(
-            (media.host, media.port), self._connection, media.connection, self._heard, self._failed
+            (media.host, media.port), self._connection, media.connection, self._receive, self._failed
         )
         self._greet()
 
@@ -230,9 +230,9 @@ class SipLine:
         if self._link is not None:
             self._tasks.append(asyncio.get_running_loop().create_task(_ping(self._link)))
         self._tasks = [task for task in self._tasks if not task.done()]
-        self._dialling, self._up = False, True
-        if self._ears is not None:
-            self._ears.up()
+        self._connecting, self._up = False, True
+        if self._listener is not None:
+            self._listener.on_up()
 
     def _ended(self, reason: str) -> None:
         self._call = ""
@@ -240,53 +240,53 @@ class SipLine:
         self._reach_anew(f"the session was ended: {reason}")
 
     def _reach_anew(self, reason: str) -> None:
-        if self._dialling:
+        if self._connecting:
             self._reach()  # it had forgotten us: open another session
         else:
             self._down(reason)
 
     # -- data
 
-    def _heard(self, message: bytes) -> None:
-        if self._ears is not None:
-            self._ears.heard(message)
+    def _receive(self, message: bytes) -> None:
+        if self._listener is not None:
+            self._listener.on_frame(message)
 
     def _failed(self, error: Unreachable) -> None:
-        self._over.clear()
+        self._waiting.clear()
         self._down(str(error))
 
     def _post(self) -> None:
         link = self._link
         if link is None or not self._up:
-            self._over.clear()
+            self._waiting.clear()
             return
         try:
-            while self._over:
-                link.post(self._over[0], self._more)
-                self._over.popleft()
+            while self._waiting:
+                link.post(self._waiting[0], self._more)
+                self._waiting.popleft()
         except QueueFull:
             pass  # an acknowledgement makes room, and comes back here
         except Unreachable:
-            self._over.clear()
+            self._waiting.clear()
 
     def _more(self, error: Unreachable | None) -> None:
-        if error is None and self._over:
+        if error is None and self._waiting:
             self._post()
 
     def _forget_link(self) -> None:
-        self._over.clear()
+        self._waiting.clear()
         if self._link is not None:
             self._link.close()
             self._link = None
             if self._rudp is not None:
                 self._connection = self._rudp.new_conn_id()
 
-    def _down(self, reason: str, code: int = 0, *, hopeless: bool = False) -> None:
-        """Tell the agent, once; its answer may be another dial."""
-        told = self._dialling or self._up
-        self._dialling = self._up = False
-        if told and self._ears is not None:
-            self._ears.down(reason, code, hopeless=hopeless)
+    def _down(self, reason: str, code: int = 0, *, permanent: bool = False) -> None:
+        """Tell the agent, once; its answer may be another attempt."""
+        told = self._connecting or self._up
+        self._connecting = self._up = False
+        if told and self._listener is not None:
+            self._listener.on_down(reason, code, permanent=permanent)
 
     # -- hand-over
 
@@ -302,8 +302,8 @@ class SipLine:
             await self._endpoint.rebind(change.host)
         if self._call:
             self._reach()
-        if self._ears is not None and not self._up:
-            self._ears.reachable()
+        if self._listener is not None and not self._up:
+            self._listener.on_reachable()
 
 
 async def _ping(link: RudpLink) -> None:

@@ -1,4 +1,4 @@
-"""A line over WebSocket: the sans-I/O protocol of the ``websockets`` library inside an asyncio protocol of our own.
+"""A transport over WebSocket: the sans-I/O protocol of the ``websockets`` library inside an asyncio protocol.
 
 Compression is off: frames are short-lived JSON on fast networks, and a compressed frame is a risk for its reader.
 Of several hosts each attempt takes the next one.
@@ -20,7 +20,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from recado.client.driver import Ears
+from recado.client.driver import TransportListener
 from recado.client.errors import problem_detail
 from recado.client.urls import Host, Target, authority
 
@@ -32,8 +32,8 @@ _CLOSE_SECONDS = 2.0
 _NOTHING_THERE = 404
 
 
-class WebSocketLine:
-    """Dials one host after the other."""
+class WebSocketTransport:
+    """Each attempt takes the next host."""
 
     greets = True
     frame_bytes = 2**20
@@ -45,33 +45,33 @@ class WebSocketLine:
         self._attempt: asyncio.Task[None] | None = None
         self._connection: _Connection | None = None
 
-    def dial(self, ears: Ears) -> None:
-        self.hang_up()
-        self._attempt = asyncio.get_running_loop().create_task(self._connect(ears))
+    def connect(self, listener: TransportListener) -> None:
+        self.disconnect()
+        self._attempt = asyncio.get_running_loop().create_task(self._connect(listener))
 
-    async def _connect(self, ears: Ears) -> None:
+    async def _connect(self, listener: TransportListener) -> None:
         host = self._target.hosts[self._turn % len(self._target.hosts)]
         self._turn += 1
         loop = asyncio.get_running_loop()
-        connection = self._connection = _Connection(self._target, host, ears)
+        connection = self._connection = _Connection(self._target, host, listener)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await loop.create_connection(lambda: connection, *host, ssl=self._tls)
         except TimeoutError:
-            self._failed(ears, f"{authority(host)} does not answer")
+            self._failed(listener, f"{authority(host)} does not answer")
         except OSError as error:
             unknown = isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
-            self._failed(ears, _reason(host, error), hopeless=unknown and len(self._target.hosts) == 1)
+            self._failed(listener, _reason(host, error), permanent=unknown and len(self._target.hosts) == 1)
 
-    def _failed(self, ears: Ears, reason: str, *, hopeless: bool = False) -> None:
+    def _failed(self, listener: TransportListener, reason: str, *, permanent: bool = False) -> None:
         self._connection = None
-        ears.down(reason, hopeless=hopeless)
+        listener.on_down(reason, permanent=permanent)
 
     def send(self, frame: bytes) -> None:
         if self._connection is not None:
             self._connection.send(frame)
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         if self._attempt is not None and not self._attempt.done():
             self._attempt.cancel()
         if self._connection is not None:
@@ -80,7 +80,7 @@ class WebSocketLine:
 
     async def close(self) -> None:
         connection = self._connection
-        self.hang_up()
+        self.disconnect()
         if connection is not None:
             await connection.gone()
 
@@ -88,9 +88,9 @@ class WebSocketLine:
 class _Connection(asyncio.Protocol):
     """One WebSocket, from its handshake to its end."""
 
-    def __init__(self, target: Target, host: Host, ears: Ears) -> None:
+    def __init__(self, target: Target, host: Host, listener: TransportListener) -> None:
         self._target, self._host = target, host
-        self._ears: Ears | None = ears
+        self._listener: TransportListener | None = listener
         self._ws = ClientProtocol(
             parse_uri(target.websocket(host)), extensions=None, max_size=_LONGEST_FRAME, logger=_quiet
         )
@@ -103,7 +103,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._patience = asyncio.get_running_loop().call_later(_CONNECT_SECONDS, self._transport.abort)
-        if self._ears is None:  # hung up meanwhile
+        if self._listener is None:  # hung up meanwhile
             self._transport.abort()
             return
         request = self._ws.connect()
@@ -129,19 +129,19 @@ class _Connection(asyncio.Protocol):
         self._still()
         if not self._gone.done():
             self._gone.set_result(None)
-        ears, self._ears = self._ears, None
-        if ears is not None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
             reason = self._why or (_reason(self._host, exc) if exc else "the service closed the connection")
             code = 0
             refused = self._ws.handshake_exc
             if refused is not None:
                 code, reason = _refusal(self._host, refused)
-            ears.down(reason, code, hopeless=code == _NOTHING_THERE and len(self._target.hosts) == 1)
+            listener.on_down(reason, code, permanent=code == _NOTHING_THERE and len(self._target.hosts) == 1)
 
     def _opened(self) -> None:
         self._still()
-        if self._ws.state is State.OPEN and self._ears is not None:
-            self._ears.up()
+        if self._ws.state is State.OPEN and self._listener is not None:
+            self._listener.on_up()
         elif self._ws.handshake_exc is not None and self._transport is not None:
             self._transport.close()
 
@@ -153,15 +153,15 @@ class _Connection(asyncio.Protocol):
     def _frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE or frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return  # pings and closes are answered by the protocol
-        if self._ears is None:
+        if self._listener is None:
             return
         if frame.fin and not self._parts:
-            self._ears.heard(bytes(frame.data))
+            self._listener.on_frame(bytes(frame.data))
             return
         self._parts.append(bytes(frame.data))
         if frame.fin:
             whole, self._parts = b"".join(self._parts), []
-            self._ears.heard(whole)
+            self._listener.on_frame(whole)
 
     def send(self, frame: bytes) -> None:
         if self._ws.state is State.OPEN:
@@ -180,7 +180,7 @@ class _Connection(asyncio.Protocol):
 
     def leave(self) -> None:
         """Close, and be quiet about it."""
-        self._ears = None
+        self._listener = None
         if self._transport is None:
             self._gone.cancel()
         elif self._ws.state is State.OPEN:

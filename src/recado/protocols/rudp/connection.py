@@ -1,20 +1,34 @@
-"""One side of one RUDP connection: a sender, a receiver, and the list of what they want done.
+"""One side of one RUDP connection, as a machine: a sender, a receiver, and one timer for both.
 
-The interface is described at the top of the package. Packets are taken from any address, since a peer that moved sends
-before its session is updated; an ACK goes back to where its packet came from, everything else to ``remote_address``,
-which only ``move`` changes.
+The stimuli and effects are described at the top of the package. Packets are taken from any address, since a peer that
+moved sends before its session is updated; an ACK goes back to where its packet came from, everything else to
+``remote_address``, which only ``MoveTo`` changes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from recado.errors import LimitError
-from recado.protocols.machine import CancelTimer, Effect, Send, SetTimer, TimerKey
+from recado.protocols.machine import (
+    Asked,
+    CancelTimer,
+    Deliver,
+    Effect,
+    Received,
+    Report,
+    Rng,
+    Send,
+    SendFailed,
+    SetTimer,
+    Stimulus,
+    TimerFired,
+    TimerKey,
+)
 from recado.protocols.rudp.packet import (
     ACK,
     DATA,
@@ -27,14 +41,16 @@ from recado.protocols.rudp.packet import (
     Acknowledged,
     Address,
     Counters,
-    Delivered,
     Disconnected,
     Failed,
-    Output,
+    MoveTo,
     Packet,
+    Ping,
     QueueFull,
+    Resume,
+    RudpError,
     RudpSettings,
-    Transmit,
+    SendMessage,
     Unreachable,
     decode,
     distance,
@@ -188,17 +204,17 @@ class RttEstimator:
 # ``_deadline`` is a lower bound: an ACK does not look for the next earliest timer, the timer that fires too early does.
 
 
-UNREPORTED = 0
-"""The handle of pings that the connection sends by itself."""
+_OWN = 0
+"""The number of pings that the connection sends by itself; nobody is told what becomes of them."""
 _REMEMBERED = 8
 """So many transmissions of one packet are remembered, to recognise the echo of their time."""
 
 
 class _Message:
-    __slots__ = ("cut", "data", "frag_cnt", "handle", "kind", "unacked")
+    __slots__ = ("cut", "data", "frag_cnt", "kind", "number", "ref", "unacked")
 
-    def __init__(self, kind: int, handle: int, data: bytes = b"", frag_cnt: int = 1) -> None:
-        self.kind, self.handle, self.data, self.frag_cnt = kind, handle, data, frag_cnt
+    def __init__(self, kind: int, number: int, ref: Any = None, data: bytes = b"", frag_cnt: int = 1) -> None:
+        self.kind, self.number, self.ref, self.data, self.frag_cnt = kind, number, ref, data, frag_cnt
         self.cut = 0
         self.unacked = frag_cnt
 
@@ -224,11 +240,11 @@ class Sender:
         address: Address,
         now: float,
         *,
-        outputs: list[Output],
+        effects: list[Effect],
         counters: Counters,
     ) -> None:
         self._settings, self._conn_id = settings, conn_id
-        self._outputs, self._counters = outputs, counters
+        self.effects, self._counters = effects, counters
         self.address = address
         self.estimator = RttEstimator(settings)
         self.failed = False
@@ -244,15 +260,15 @@ class Sender:
 
     # -- what the layer above wants
 
-    def send(self, data: bytes, now: float) -> int:
+    def send(self, data: bytes, ref: Any, now: float) -> None:
         self._check_room(data)
         frag_cnt = -(-len(data) // self._settings.mtu_payload_bytes) or 1
         self.pending_bytes += len(data)
-        return self._enqueue(_Message(DATA, self._number(), data, frag_cnt), now)
+        self._enqueue(_Message(DATA, self._next_number(), ref, data, frag_cnt), now)
 
-    def ping(self, now: float) -> int:
+    def ping(self, ref: Any, now: float) -> None:
         self._check_room(b"")
-        return self._enqueue(_Message(PING, self._number()), now)
+        self._enqueue(_Message(PING, self._next_number(), ref), now)
 
     def move(self, address: Address, now: float) -> None:
         """The peer is there now, or here again: start anew with what is in flight, or with a ping after a failure."""
@@ -260,7 +276,7 @@ class Sender:
         if self.failed:
             self.failed, self._probing = False, True
             self.estimator = RttEstimator(self._settings)
-            self._enqueue(_Message(PING, UNREPORTED), now)
+            self._enqueue(_Message(PING, _OWN), now)
             return
         for packet in self._flight.values():
             packet.begin_again()
@@ -272,7 +288,7 @@ class Sender:
 
     # -- what the network and the clock say
 
-    def acknowledged(self, seq: int, ts: int, now: float) -> None:
+    def acknowledge(self, seq: int, ts: int, now: float) -> None:
         packet = self._flight.pop(seq, None)
         if packet is None:
             self._counters.stale_acks += 1
@@ -286,7 +302,7 @@ class Sender:
         if seq == self._base:
             self._advance()
         elif self._settings.fast_resend:
-            self._overtaken(seq, now)
+            self._resend_overtaken(seq, now)
         self._settle()
         self._pump(now)
 
@@ -315,7 +331,7 @@ class Sender:
         if due is None or now < due:
             return
         if not self._flight:
-            self._enqueue(_Message(PING, UNREPORTED), now)
+            self._enqueue(_Message(PING, _OWN), now)
             return
         expired = [packet for packet in self._flight.values() if packet.deadline <= now]
         for packet in expired:
@@ -348,15 +364,14 @@ class Sender:
                 f"at most {settings.max_queue_messages:,} messages and {settings.max_queue_bytes:,} bytes may"
             )
 
-    def _number(self) -> int:
+    def _next_number(self) -> int:
         self._messages += 1
         return self._messages
 
-    def _enqueue(self, message: _Message, now: float) -> int:
+    def _enqueue(self, message: _Message, now: float) -> None:
         self._unsettled.append(message)
         self._waiting.append(message)
         self._pump(now)
-        return message.handle
 
     def _pump(self, now: float) -> None:
         limit = 1 if self._probing else self._settings.window
@@ -384,11 +399,11 @@ class Sender:
         if self._deadline is None or packet.deadline < self._deadline:
             self._deadline = packet.deadline
         self._last_sent = now
-        msg_id = message.handle & MASK if message.kind == DATA else self._base
+        msg_id = message.number & MASK if message.kind == DATA else self._base
         header = HEADER.pack(
             MAGIC, VERSION, message.kind, self._conn_id, packet.seq, ts, packet.frag_no, message.frag_cnt, msg_id
         )
-        self._outputs.append(Transmit(header + packet.payload, self.address))
+        self.effects.append(Send(self.address, header + packet.payload))
 
     def _advance(self) -> None:
         while self._base != self._next and self._base not in self._flight:
@@ -397,7 +412,7 @@ class Sender:
             self._deadline = None
             self._probing = False
 
-    def _overtaken(self, seq: int, now: float) -> None:
+    def _resend_overtaken(self, seq: int, now: float) -> None:
         """A packet that was passed by several later ones is probably lost: send it again, once in a timer's run."""
         for packet in self._flight.values():
             if distance(packet.seq, seq) >= HALF:
@@ -410,17 +425,17 @@ class Sender:
         while self._unsettled and not self._unsettled[0].unacked:
             message = self._unsettled.popleft()
             self.pending_bytes -= len(message.data)
-            if message.handle != UNREPORTED:
+            if message.number != _OWN:
                 self._counters.messages_acked += 1
-                self._outputs.append(Acknowledged(message.handle))
+                self.effects.append(Report(Acknowledged(message.ref)))
 
     def _fail(self, packet: _Packet, now: float) -> None:
         tries, since = self._settings.max_retries + 1, now - packet.sent[0][1]
         where = show(self.address)
         error = Unreachable(f"{where} did not acknowledge packet {packet.seq}: {tries} tries in {since:.1f} s")
-        reported = [message.handle for message in self._unsettled if message.handle != UNREPORTED]
-        self._outputs.extend(Failed(handle, error) for handle in reported)
-        self._outputs.append(Disconnected(error))
+        reported = [message.ref for message in self._unsettled if message.number != _OWN]
+        self.effects.extend(Report(Failed(ref, error)) for ref in reported)
+        self.effects.append(Report(Disconnected(error)))
         self._counters.messages_failed += len(reported)
         self._counters.failures += 1
         self._unsettled.clear()
@@ -433,6 +448,8 @@ class Sender:
 
 
 class RudpConnection:
+    """``timer`` is the key of its one timer: a machine that has several connections gives each its own."""
+
     def __init__(
         self,
         settings: RudpSettings,
@@ -440,70 +457,79 @@ class RudpConnection:
         remote_conn_id: int,
         remote_address: Address,
         now: float = 0.0,
+        *,
+        timer: TimerKey = "rudp",
     ) -> None:
         self.settings = settings
         self.local_conn_id, self.remote_conn_id = local_conn_id, remote_conn_id
         self.counters = Counters()
-        self._outputs: list[Output] = []
+        self._effects: list[Effect] = []
         self._sender = Sender(
-            settings, remote_conn_id, remote_address, now, outputs=self._outputs, counters=self.counters
+            settings, remote_conn_id, remote_address, now, effects=self._effects, counters=self.counters
         )
         self._receiver = Receiver(settings, self.counters)
+        self._timer = timer
+        self._timer_at: float | None = None
 
-    # -- what the layer above wants
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        """One step. Received never raises; an Asked raises LimitError, QueueFull or Unreachable and changes nothing."""
+        if isinstance(stimulus, Received):
+            self._receive(stimulus.message, stimulus.sender, now)
+        elif isinstance(stimulus, Asked):
+            self._ask(stimulus.request, now)
+        elif isinstance(stimulus, TimerFired):
+            # Not before its time, but perhaps an ulp before it: ``due - now + now`` is not ``due``.
+            due, self._timer_at = self._timer_at, None
+            self._sender.timeout(now if due is None else max(now, due))
+        elif isinstance(stimulus, SendFailed):
+            self._sender.icmp_error(now)
+        due = self._sender.next_timeout()
+        if due != self._timer_at:
+            self._set_timer(due, now)
+        effects = self._effects
+        self._effects = self._sender.effects = []
+        return effects
 
-    def send(self, message: bytes, now: float) -> int:
-        """Queue a message; its handle comes back in one Acknowledged or Failed."""
-        return self._sender.send(message, now)
+    def _ask(self, request: Any, now: float) -> None:
+        match request:
+            case SendMessage():
+                self._sender.send(request.message, request.ref, now)
+            case Ping():
+                self._sender.ping(request.ref, now)
+            case MoveTo():
+                self._sender.move(request.address, now)
+            case Resume():
+                self._sender.move(self._sender.address, now)
+            case _:
+                raise RudpError(f"a connection knows no request {type(request).__name__}")
 
-    def ping(self, now: float) -> int:
-        """Queue a packet without a message: it finds out whether the peer is there, and shows it where we are."""
-        return self._sender.ping(now)
-
-    def move(self, remote_address: Address, now: float) -> None:
-        """The session was updated: what is in flight goes there at once, with all its attempts before it."""
-        self._sender.move(remote_address, now)
-
-    def resume(self, now: float) -> None:
-        """The session was updated and the address stayed."""
-        self._sender.move(self._sender.address, now)
-
-    # -- what happened
-
-    def received(self, datagram: bytes, source: Address, now: float) -> None:
-        packet = decode(datagram)
+    def _receive(self, datagram: bytes | Packet, source: Address, now: float) -> None:
+        packet = decode(datagram) if isinstance(datagram, bytes) else datagram
         if packet is None or packet.conn_id != self.local_conn_id:
             self.counters.malformed += 1
             return
-        self.received_packet(packet, source, now)
-
-    def received_packet(self, packet: Packet, source: Address, now: float) -> None:
-        """A packet that was read already, to find out that it is for this connection."""
         if packet.kind == ACK:
-            self._sender.acknowledged(packet.seq, packet.ts, now)
+            self._sender.acknowledge(packet.seq, packet.ts, now)
             return
         messages = self._receiver.take(packet)
         if messages is None:
             return
-        self._outputs.append(Transmit(encode_ack(self.remote_conn_id, packet.seq, packet.ts), source))
-        self._outputs.extend(map(Delivered, messages))
+        self._effects.append(Send(source, encode_ack(self.remote_conn_id, packet.seq, packet.ts)))
+        self._effects.extend(map(Deliver, messages))
 
-    def timeout(self, now: float) -> None:
-        self._sender.timeout(now)
+    def _set_timer(self, due: float | None, now: float) -> None:
+        """A timer that is set too early is left: it fires and finds nothing due, which is cheaper than setting it anew.
 
-    def icmp_error(self, now: float) -> None:
-        self._sender.icmp_error(now)
+        So a stream of packets, each of which is acknowledged before its time, sets hardly any timers.
+        """
+        if due is None:
+            self._timer_at = None
+            self._effects.append(CancelTimer(self._timer))
+        elif self._timer_at is None or due < self._timer_at:
+            self._timer_at = due
+            self._effects.append(SetTimer(self._timer, max(0.0, due - now)))
 
-    # -- what is to be done, and what can be asked
-
-    def take(self) -> list[Output]:
-        """What came up since the last call, in order."""
-        outputs = self._outputs[:]
-        self._outputs.clear()
-        return outputs
-
-    def next_timeout(self) -> float | None:
-        return self._sender.next_timeout()
+    # -- what can be asked
 
     @property
     def failed(self) -> bool:
@@ -540,55 +566,3 @@ class RudpConnection:
             "rto_seconds": self.rto_seconds,
             "counters": msgspec.structs.asdict(self.counters),
         }
-
-
-# --- A connection inside a machine (``recado.protocols.machine``): its datagrams are Sends, its timer is one of the
-# node
-#
-# The machine that owns it calls the connection, then ``step``, and does the rest with what it is told::
-#
-#     case Received(sender, datagram):
-#         self.link.connection.received(datagram, sender, now)
-#     case TimerFired(timer) if timer == self.link.timer:
-#         self.link.fired(now)
-#     ...
-#     effects, told = self.link.step(now)     # told: Delivered, Acknowledged, Failed, Disconnected, in order
-
-
-Told: TypeAlias = Delivered | Acknowledged | Failed | Disconnected
-
-
-def send_to_address(transmit: Transmit) -> Effect:
-    """The address is the id of a node, and the datagram the message."""
-    return Send(transmit.address, transmit.datagram, why="RUDP")
-
-
-class Carrier:
-    def __init__(
-        self,
-        connection: RudpConnection,
-        timer: TimerKey,
-        send: Callable[[Transmit], Effect] = send_to_address,
-    ) -> None:
-        self.connection, self.timer, self._send = connection, timer, send
-        self._due: float | None = None
-
-    def fired(self, now: float) -> None:
-        """The timer fired. Not before its time, but perhaps an ulp before it: ``due - now + now`` is not ``due``."""
-        due, self._due = self._due, None
-        self.connection.timeout(now if due is None else max(now, due))
-
-    def step(self, now: float) -> tuple[list[Effect], list[Told]]:
-        """Call it after every call of the connection: what the node has to do, and what the connection tells."""
-        effects: list[Effect] = []
-        told: list[Told] = []
-        for output in self.connection.take():
-            if isinstance(output, Transmit):
-                effects.append(self._send(output))
-            else:
-                told.append(output)
-        due = self.connection.next_timeout()
-        if due != self._due:
-            effects.append(CancelTimer(self.timer) if due is None else SetTimer(self.timer, max(0.0, due - now)))
-            self._due = due
-        return effects, told

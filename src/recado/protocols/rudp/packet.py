@@ -66,7 +66,7 @@ def decode(datagram: bytes) -> Packet | None:
     return Packet(kind, conn_id, seq, ts, frag_no, frag_cnt, msg_id, b"")
 
 
-# --- What a connection wants done and tells, as plain values, and what can go wrong with it --------------------------
+# --- What a connection can be asked and what it reports, and what can go wrong with it -------------------------------
 
 
 Address: TypeAlias = Any
@@ -93,29 +93,52 @@ class Unreachable(RudpError):  # noqa: N818  # the document's name
     """The peer did not acknowledge; the layer above marks it DISCONNECTED."""
 
 
-class Transmit(msgspec.Struct, frozen=True, gc=False):
-    datagram: bytes
+class SendMessage(msgspec.Struct, frozen=True, gc=False):
+    """Asked: send a message. ``ref`` is the caller's; it comes back in one Acknowledged or Failed."""
+
+    message: bytes
+    ref: Any = None
+
+
+class Ping(msgspec.Struct, frozen=True, gc=False):
+    """Asked: send a packet without a message, in order with messages.
+
+    It finds out whether the peer is there, and shows it where this side is.
+    """
+
+    ref: Any = None
+
+
+class MoveTo(msgspec.Struct, frozen=True, gc=False):
+    """Asked: the session was updated. What is in flight goes to this address at once, with all its attempts before it.
+
+    A connection that had failed sends again.
+    """
+
     address: Address
 
 
-class Delivered(msgspec.Struct, frozen=True, gc=False):
-    message: bytes
+class Resume(msgspec.Struct, frozen=True, gc=False):
+    """Asked: the session was updated and the peer's address stayed; otherwise like MoveTo."""
 
 
 class Acknowledged(msgspec.Struct, frozen=True, gc=False):
-    handle: int
+    """Reported: the peer's application has this message and all before it."""
+
+    ref: Any
 
 
 class Failed(msgspec.Struct, frozen=True):
-    handle: int
+    """Reported: given up. The peer may have got it, and gets it no more after a resume."""
+
+    ref: Any
     error: Unreachable
 
 
 class Disconnected(msgspec.Struct, frozen=True):
+    """Reported after the last Failed: nothing is sent until MoveTo or Resume; receiving goes on."""
+
     error: Unreachable
-
-
-Output: TypeAlias = Transmit | Delivered | Acknowledged | Failed | Disconnected
 
 
 # --- What can be chosen about RUDP: the table of the mobility document's section 5.3, and three named profiles -------

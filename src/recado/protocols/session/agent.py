@@ -1,8 +1,8 @@
 """The agent's side of a session, as a pure machine (the mobility document, 6.2, 7, 8; WebSocket and RUDP alike).
 
 The engine (the client library, the simulator) tells it LinkUp, LinkDown, Received with the messages of a frame,
-TimerFired and Asked with a request of ``agent_words``; it answers with Send (the messages for one frame), timers,
-Deliver (a NOTIFY for the application, once), Report (a fact of ``agent_words``) and Persist.
+TimerFired and Asked with a request of ``commands``; it answers with Send (the messages for one frame), timers,
+Deliver (a NOTIFY for the application, once), Report (a fact of ``commands``) and Persist.
 
 ==============  =========================================  =====================================================
 state           means                                      leaves it
@@ -26,11 +26,9 @@ from typing import Any, Literal
 
 from recado.protocols import machine
 from recado.protocols.machine import Deliver, Effect, NodeId, Persist, Report, Rng
-from recado.protocols.session import commands as words
+from recado.protocols.session import commands, renewal
 from recado.protocols.session import messages as m
-from recado.protocols.session import renewal as agent_care
 from recado.protocols.session.commands import AgentError, AgentSettings
-from recado.protocols.session.renewal import greet_table
 from recado.protocols.session.state import AgentState, Own, Request, Waiting, raw
 
 # --- How an agent comes to be connected, notices that it is not, and tries again -------------------------------------
@@ -46,20 +44,20 @@ _NOT_LET_IN = (400, 401, 403)  # trying again would change nothing
 def dial(a: AgentState) -> None:
     a.state = "dialling"
     a.attempt += 1
-    a.report(words.Dial(a.attempt))
+    a.report(commands.Dial(a.attempt))
 
 
 def link_up(a: AgentState, now: float) -> None:
     if a.state == "ended":
-        a.report(words.HangUp("the session has ended"))
+        a.report(commands.HangUp("the session has ended"))
         return
     a.heard_at = now
     a.pinged = False
     if not a.settings.greets:
         if a.state == "connected":  # the session was updated: the service may have given up answers before that
-            greet_table(a)
+            renewal.greet_table(a)
         else:
-            connected(a, None, now)
+            become_connected(a, None, now)
         return
     a.state = "greeting"
     settings = a.settings
@@ -67,7 +65,7 @@ def link_up(a: AgentState, now: float) -> None:
     a.set_timer("greeting", settings.greeting_seconds)
 
 
-def connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
+def become_connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
     a.state = "connected"
     a.connected_at = now
     a.oldest = None
@@ -76,14 +74,14 @@ def connected(a: AgentState, welcome: m.Welcome | None, now: float) -> None:
     a.cancel_timers("greeting")
     a.granted = a.window
     if welcome is not None:
-        welcomed(a, welcome)
+        take_welcome(a, welcome)
     if a.settings.silence_seconds:
         a.set_timer("silence", a.settings.silence_seconds)
-    a.report(words.Connected(not a.begun, welcome))
-    greet_table(a)
+    a.report(commands.Connected(not a.begun, welcome))
+    renewal.greet_table(a)
 
 
-def welcomed(a: AgentState, welcome: m.Welcome) -> None:
+def take_welcome(a: AgentState, welcome: m.Welcome) -> None:
     """Where nobody said HELLO the service grants a window of its own, which the next ACK may change."""
     a.window, a.granted = min(a.settings.window, welcome.window), welcome.window
     _check_log(a, welcome)
@@ -99,7 +97,7 @@ def _check_log(a: AgentState, welcome: m.Welcome) -> None:
         reason = "the service's log ends before what this device has seen, so an older copy of it is in use"
     if reason:
         inbox.begin_anew()
-        a.report(words.BegunAnew(reason))
+        a.report(commands.BegunAnew(reason))
     if reason or welcome.log != inbox.log:
         inbox.log = welcome.log
         a.effects.append(Persist("inbox", inbox.saved()))
@@ -120,7 +118,7 @@ def link_down(a: AgentState, reason: str, now: float, rng: Rng) -> None:
     a.state = "waiting"
     a.cancel_timers("silence", "greeting", "busy", "renew")  # renewals begin again when the table has been compared
     a.set_timer("dial", wait)
-    a.report(words.Disconnected(reason, wait))
+    a.report(commands.Disconnected(reason, wait))
 
 
 def _longest_wait(a: AgentState) -> float:
@@ -129,7 +127,7 @@ def _longest_wait(a: AgentState) -> float:
 
 
 def hang_up(a: AgentState, reason: str, now: float, rng: Rng) -> None:
-    a.report(words.HangUp(reason))
+    a.report(commands.HangUp(reason))
     link_down(a, reason, now, rng)
 
 
@@ -138,7 +136,7 @@ def end(a: AgentState, reason: str, code: int = 0) -> None:
     a.cancel_timers("silence", "greeting", "dial", "renew", "ack", "busy")
     for waiting in a.outbox.clear():
         a.drop(waiting, f"the session has ended: {reason}")
-    a.report(words.Ended(reason, code))
+    a.report(commands.Ended(reason, code))
 
 
 def silence(a: AgentState, now: float, rng: Rng) -> None:
@@ -168,268 +166,286 @@ def _answer_missing(a: AgentState, now: float) -> bool:
     return oldest is not None and now - a.oldest_at >= 2 * a.settings.silence_seconds
 
 
-def closing(a: AgentState, reason: str, now: float, rng: Rng) -> None:
+def take_closing(a: AgentState, reason: str, now: float, rng: Rng) -> None:
     """The service ends the connection: for good, if another connection of this device or an operator wanted it."""
     if reason in _FOR_GOOD:
-        a.report(words.HangUp(reason))
+        a.report(commands.HangUp(reason))
         end(a, reason)
     else:
         hang_up(a, f"the service closes the connection: {reason}", now, rng)
 
 
-def not_welcome(a: AgentState, error: m.Error, now: float, rng: Rng) -> None:
+def take_refusal(a: AgentState, error: m.Error, now: float, rng: Rng) -> None:
     if error.code in _NOT_LET_IN:
-        a.report(words.HangUp(error.text))
+        a.report(commands.HangUp(error.text))
         end(a, error.text, error.code)
     else:
         hang_up(a, f"the service refused the session: {error.text}", now, rng)
 
 
-# --- The agent's side of a session, as a pure machine (the mobility document, 6.2, 7, 8; WebSocket and RUDP alike)
+# --- What the application asks, what the service says, and what is due ------------------------------------------------
 
 SERVICE = "service"
 _BUSY, _TOO_MANY = 503, 429
 
 
-class Agent(AgentState):
-    """One device's session. ``service`` is whom messages are for, as the engine calls it."""
+def _fire(a: AgentState, timer: machine.TimerKey, now: float, rng: Rng) -> None:
+    """A timer that no longer concerns the state it fires in does nothing."""
+    match timer, a.state:
+        case "ack", "connected":
+            a.ack_set = False
+            _confirm(a)
+        case "busy", "connected":
+            a.sends.extend(a.outbox.again())
+        case "renew", "connected":
+            renewal.renew_due(a, now)
+        case "silence", "connected":
+            silence(a, now, rng)
+        case "greeting", "greeting":
+            hang_up(a, "no WELCOME came", now, rng)
+        case "dial", "waiting":
+            dial(a)
+
+
+# -- what the application asks
+
+
+def _take_request(a: AgentState, request: Any, now: float, rng: Rng) -> None:
+    match request:
+        case commands.PublishEvent():
+            _request(a, request)
+        case commands.Took(nids):
+            a.inbox.took(nids)
+            _set_ack(a)
+        case commands.Reachable():
+            if a.state == "waiting":
+                a.cancel_timers("dial")
+                dial(a)
+        case commands.TurnedAway(code, text):
+            if a.state == "dialling":
+                take_refusal(a, m.Error(None, code, text), now, rng)
+        case commands.Leave():
+            _leave(a)
+        case _:
+            _request(a, request)
+
+
+def _request(a: AgentState, request: Any) -> None:
+    if a.state == "ended":
+        raise AgentError("the session has ended; connect again to make another request")
+    if a.state != "connected":
+        _make_room(a)
+    message = _message_of(a, request)
+    a.outbox.add(message, request.ref)
+    if a.begun and a.state == "connected":
+        a.sends.append(message)
+
+
+def _message_of(a: AgentState, request: Any) -> Request:
+    req = a.outbox.number()
+    match request:
+        case commands.PublishEvent(event):
+            return m.Publish(req, event)
+        case commands.MakeSubscription(record):
+            return m.Subscribe(req, raw(record))
+        case commands.CancelSubscription(sub_id):
+            a.table.begin_leaving(sub_id)
+            a.keep(sub_id)
+            return m.Unsubscribe(req, sub_id)
+        case commands.RenewSubscription(sub_id, ttl, expires_at):
+            return m.Renew(req, sub_id, expires_at, ttl)
+        case commands.ListSubscriptions():
+            return m.QuerySubs(req)
+        case commands.DiscardSubscriptions():
+            return m.DiscardSubs(req)
+        case commands.ReplayLog(record, position, since, limit):
+            return m.Replay(req, raw(record), position, since, limit)
+    raise AgentError(f"an agent knows no request {type(request).__name__}")
+
+
+def _make_room(a: AgentState) -> None:
+    if a.outbox.limit == 0:
+        raise AgentError("there is no connection to the service, and the outbox is off")
+    dropped = a.outbox.overflow()
+    if dropped is not None:
+        a.drop(dropped, f"the outbox holds {a.outbox.limit:,} requests, and newer ones came")
+
+
+def _leave(a: AgentState) -> None:
+    if a.state == "ended":
+        return
+    if a.state == "connected":
+        _confirm(a, apart=True)
+        a.sends.append(m.Bye())
+    end(a, "the application left")
+
+
+# -- what the service says
+
+
+def _receive(a: AgentState, messages: Sequence[m.FromService], now: float, rng: Rng) -> None:
+    """Also while the agent counts as disconnected: over RUDP the service takes what arrived as delivered."""
+    if a.state == "ended":
+        return
+    a.heard_at = now
+    a.pinged = False
+    for message in messages:
+        if isinstance(message, m.Notify):
+            if a.inbox.came(message):
+                a.effects.append(Deliver(message))
+        elif isinstance(message, m.Ok | m.Subscribed | m.Subs):
+            _settle_request(a, message, now)
+        else:
+            _receive_other(a, message, now, rng)
+    _set_ack(a)
+
+
+def _receive_other(a: AgentState, message: m.FromService, now: float, rng: Rng) -> None:
+    match message:
+        case m.Welcome():
+            if a.state == "greeting":
+                become_connected(a, message, now)
+            elif not a.settings.greets:
+                take_welcome(a, message)
+        case m.Error():
+            if a.state == "greeting":
+                take_refusal(a, message, now, rng)
+            else:
+                _settle_request(a, message, now)
+        case m.Replayed():
+            waiting = a.outbox.streamed(message)
+            if waiting is not None:
+                a.report(commands.Streamed(waiting.ref, message))
+        case m.Gap(notice):
+            if a.inbox.noticed(notice):
+                a.report(commands.GapFound(message))
+        case m.SubCancelled(notice, sub_ids, reason):
+            if a.inbox.noticed(notice):
+                for sub_id in sub_ids:
+                    renewal.take_cancellation(a, sub_id, reason)
+        case m.Closing(reason):
+            take_closing(a, reason, now, rng)
+
+
+def _settle_request(a: AgentState, answer: commands.Answer, now: float) -> None:
+    if isinstance(answer, m.Subs):
+        whole = a.outbox.joined(answer)
+        if whole is None:
+            return
+        answer = whole
+    waiting = a.outbox.take(answer.req)
+    if waiting is None:
+        return
+    message, ref, tries = waiting
+    if not isinstance(message, m.Publish):
+        later = (_BUSY, _TOO_MANY) if isinstance(ref, Own) else (_BUSY,)
+        if isinstance(answer, m.Error) and answer.code in later and tries < a.settings.busy_tries:
+            _put_off(a, waiting)
+            return
+        renewal.note(a, message, answer, now)
+    if not isinstance(ref, Own):
+        a.effects.append(Report(commands.Answered(ref, answer)))
+        return
+    refused = renewal.own_answer(a, ref, answer, now)
+    if refused is not None:
+        a.report(commands.HangUp(refused))
+        end(a, refused)
+
+
+def _put_off(a: AgentState, waiting: Waiting) -> None:
+    if not a.outbox.busy:
+        a.set_timer("busy", a.settings.busy_seconds)
+    a.outbox.put_off(waiting.message.req, waiting)
+
+
+# -- acknowledgements
+
+
+def _set_ack(a: AgentState) -> None:
+    """Confirm now if a quarter of the window is done, or the window should be another one; else soon."""
+    inbox, quarter = a.inbox, max(1, a.window // 4)
+    inbox.advance()
+    if a.state != "connected":
+        return
+    apart = inbox.apart >= quarter
+    wanted = _wanted_window(a, quarter)
+    if inbox.unconfirmed >= quarter or apart or wanted != a.granted:
+        _confirm(a, wanted, apart=apart)
+    elif (inbox.unconfirmed or inbox.notices) and not a.ack_set:
+        a.ack_set = True
+        a.set_timer("ack", a.settings.ack_seconds)
+
+
+def _wanted_window(a: AgentState, quarter: int) -> int:
+    """Another one only where it is nearly full, or much too wide: then the reason is looked for."""
+    inbox, granted = a.inbox, a.granted
+    full = len(inbox.open) > granted - quarter
+    if not full and (granted == a.window or len(inbox.open) >= granted - a.window - quarter):
+        return granted
+    known, holding = a.table.held, inbox.holding()
+    alone = len(known) <= 1 and len(holding) <= 1 and not (known and holding.keys() - known.keys())
+    wanted = a.window if alone else inbox.wanted_window(a.window, granted)
+    if wanted < granted:
+        a.crowded = False
+    elif wanted == granted > a.window and len(inbox.open) >= granted and not a.crowded:
+        a.crowded = True
+        a.report(commands.Crowded(*holding.most_common(1)[0]))
+    return wanted
+
+
+def _confirm(a: AgentState, wanted: int | None = None, *, apart: bool = False) -> None:
+    """What is confirmed is kept first: else a crash between the two could bring it to the application again."""
+    upto, notices = a.inbox.confirm()
+    nids = a.inbox.confirm_apart() if apart else ()
+    if upto is not None or nids:
+        a.effects.append(Persist("inbox", a.inbox.saved()))
+    window = None if wanted in (None, a.granted) else wanted
+    a.granted = window or a.granted
+    if a.settings.confirms and (upto is not None or notices or nids or window is not None):
+        a.sends.append(m.Ack(upto, notices, nids, window))
+
+
+class Agent:
+    """One device's session. ``service`` is whom messages are for, as the engine calls it; ``session`` is its state."""
 
     def __init__(self, settings: AgentSettings | None = None, service: NodeId = SERVICE) -> None:
-        super().__init__(settings or AgentSettings(), service)
+        self.session = AgentState(settings or AgentSettings(), service)
 
     @property
     def status(self) -> Literal["CONNECTED", "DISCONNECTED"]:
-        return "CONNECTED" if self.state == "connected" else "DISCONNECTED"
+        return "CONNECTED" if self.session.state == "connected" else "DISCONNECTED"
 
     def handle(self, stimulus: machine.Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
         """One step; an Asked that cannot be done raises an AgentError and changes nothing."""
+        a = self.session
         match stimulus:
             case machine.Received():
-                self._received(stimulus.message, now, rng)
+                _receive(a, stimulus.message, now, rng)
             case machine.Asked():
-                self._asked(stimulus.request, now, rng)
+                _take_request(a, stimulus.request, now, rng)
             case machine.TimerFired(timer):
-                self._timer(timer, now, rng)
+                _fire(a, timer, now, rng)
             case machine.LinkUp():
-                link_up(self, now)
+                link_up(a, now)
             case machine.LinkDown() | machine.SendFailed():
-                link_down(self, "the connection was lost", now, rng)
+                link_down(a, "the connection was lost", now, rng)
             case machine.Started(_, saved):
-                self.inbox.restore(saved.get("inbox", {}))
-                self.table.restore(saved)
-                dial(self)
-        return self.done()
+                a.inbox.restore(saved.get("inbox", {}))
+                a.table.restore(saved)
+                dial(a)
+        return a.done()
 
     def inspect(self) -> dict[str, Any]:
+        a = self.session
         return {
-            "state": self.state,
+            "state": a.state,
             "status": self.status,
-            "attempt": self.attempt,
-            "waiting_requests": len(self.outbox.waiting),
-            "dropped_requests": self.outbox.dropped,
-            "handed": self.inbox.handed,
-            "repeated": self.inbox.repeated,
-            "in_hand": len(self.inbox.held),
-            "seen": self.inbox.seen,
-            "subscriptions": {sub_id: held.expires_at for sub_id, held in self.table.held.items()},
+            "attempt": a.attempt,
+            "waiting_requests": len(a.outbox.waiting),
+            "dropped_requests": a.outbox.dropped,
+            "handed": a.inbox.handed,
+            "repeated": a.inbox.repeated,
+            "in_hand": len(a.inbox.held),
+            "seen": a.inbox.seen,
+            "subscriptions": {sub_id: held.expires_at for sub_id, held in a.table.held.items()},
         }
-
-    def _timer(self, timer: machine.TimerKey, now: float, rng: Rng) -> None:
-        """A timer that no longer concerns the state it fires in does nothing."""
-        match timer, self.state:
-            case "ack", "connected":
-                self.ack_set = False
-                self._confirm()
-            case "busy", "connected":
-                self.sends.extend(self.outbox.again())
-            case "renew", "connected":
-                agent_care.renew_due(self, now)
-            case "silence", "connected":
-                silence(self, now, rng)
-            case "greeting", "greeting":
-                hang_up(self, "no WELCOME came", now, rng)
-            case "dial", "waiting":
-                dial(self)
-
-    # -- what the application asks
-
-    def _asked(self, request: Any, now: float, rng: Rng) -> None:
-        match request:
-            case words.PublishEvent():
-                self._request(request)
-            case words.Took(nids):
-                self.inbox.took(nids)
-                self._set_ack()
-            case words.Reachable():
-                if self.state == "waiting":
-                    self.cancel_timers("dial")
-                    dial(self)
-            case words.TurnedAway(code, text):
-                if self.state == "dialling":
-                    not_welcome(self, m.Error(None, code, text), now, rng)
-            case words.Leave():
-                self._leave()
-            case _:
-                self._request(request)
-
-    def _request(self, request: Any) -> None:
-        if self.state == "ended":
-            raise AgentError("the session has ended; connect again to make another request")
-        if self.state != "connected":
-            self._make_room()
-        message = self._message(request)
-        self.outbox.add(message, request.ref)
-        if self.begun and self.state == "connected":
-            self.sends.append(message)
-
-    def _message(self, request: Any) -> Request:
-        req = self.outbox.number()
-        match request:
-            case words.PublishEvent(event):
-                return m.Publish(req, event)
-            case words.MakeSubscription(record):
-                return m.Subscribe(req, raw(record))
-            case words.CancelSubscription(sub_id):
-                self.table.begin_leaving(sub_id)
-                self.keep(sub_id)
-                return m.Unsubscribe(req, sub_id)
-            case words.RenewSubscription(sub_id, ttl, expires_at):
-                return m.Renew(req, sub_id, expires_at, ttl)
-            case words.ListSubscriptions():
-                return m.QuerySubs(req)
-            case words.DiscardSubscriptions():
-                return m.DiscardSubs(req)
-            case words.ReplayLog(record, position, since, limit):
-                return m.Replay(req, raw(record), position, since, limit)
-        raise AgentError(f"an agent knows no request {type(request).__name__}")
-
-    def _make_room(self) -> None:
-        if self.outbox.limit == 0:
-            raise AgentError("there is no connection to the service, and the outbox is off")
-        dropped = self.outbox.overflow()
-        if dropped is not None:
-            self.drop(dropped, f"the outbox holds {self.outbox.limit:,} requests, and newer ones came")
-
-    def _leave(self) -> None:
-        if self.state == "ended":
-            return
-        if self.state == "connected":
-            self._confirm(apart=True)
-            self.sends.append(m.Bye())
-        end(self, "the application left")
-
-    # -- what the service says
-
-    def _received(self, messages: Sequence[m.FromService], now: float, rng: Rng) -> None:
-        """Also while the agent counts as disconnected: over RUDP the service takes what arrived as delivered."""
-        if self.state == "ended":
-            return
-        self.heard_at = now
-        self.pinged = False
-        for message in messages:
-            if isinstance(message, m.Notify):
-                if self.inbox.came(message):
-                    self.effects.append(Deliver(message))
-            elif isinstance(message, m.Ok | m.Subscribed | m.Subs):
-                self._answered(message, now)
-            else:
-                self._said(message, now, rng)
-        self._set_ack()
-
-    def _said(self, message: m.FromService, now: float, rng: Rng) -> None:
-        match message:
-            case m.Welcome():
-                if self.state == "greeting":
-                    connected(self, message, now)
-                elif not self.settings.greets:
-                    welcomed(self, message)
-            case m.Error():
-                if self.state == "greeting":
-                    not_welcome(self, message, now, rng)
-                else:
-                    self._answered(message, now)
-            case m.Replayed():
-                waiting = self.outbox.streamed(message)
-                if waiting is not None:
-                    self.report(words.Streamed(waiting.ref, message))
-            case m.Gap(notice):
-                if self.inbox.noticed(notice):
-                    self.report(words.GapFound(message))
-            case m.SubCancelled(notice, sub_ids, reason):
-                if self.inbox.noticed(notice):
-                    for sub_id in sub_ids:
-                        agent_care.cancelled(self, sub_id, reason)
-            case m.Closing(reason):
-                closing(self, reason, now, rng)
-
-    def _answered(self, answer: words.Answer, now: float) -> None:
-        if isinstance(answer, m.Subs):
-            whole = self.outbox.joined(answer)
-            if whole is None:
-                return
-            answer = whole
-        waiting = self.outbox.take(answer.req)
-        if waiting is None:
-            return
-        message, ref, tries = waiting
-        if not isinstance(message, m.Publish):
-            later = (_BUSY, _TOO_MANY) if isinstance(ref, Own) else (_BUSY,)
-            if isinstance(answer, m.Error) and answer.code in later and tries < self.settings.busy_tries:
-                self._put_off(waiting)
-                return
-            agent_care.note(self, message, answer, now)
-        if not isinstance(ref, Own):
-            self.effects.append(Report(words.Answered(ref, answer)))
-            return
-        refused = agent_care.own_answer(self, ref, answer, now)
-        if refused is not None:
-            self.report(words.HangUp(refused))
-            end(self, refused)
-
-    def _put_off(self, waiting: Waiting) -> None:
-        if not self.outbox.busy:
-            self.set_timer("busy", self.settings.busy_seconds)
-        self.outbox.put_off(waiting.message.req, waiting)
-
-    # -- acknowledgements
-
-    def _set_ack(self) -> None:
-        """Confirm now if a quarter of the window is done, or the window should be another one; else soon."""
-        inbox, quarter = self.inbox, max(1, self.window // 4)
-        inbox.advance()
-        if self.state != "connected":
-            return
-        apart = inbox.apart >= quarter
-        wanted = self._wanted_window(quarter)
-        if inbox.unconfirmed >= quarter or apart or wanted != self.granted:
-            self._confirm(wanted, apart=apart)
-        elif (inbox.unconfirmed or inbox.notices) and not self.ack_set:
-            self.ack_set = True
-            self.set_timer("ack", self.settings.ack_seconds)
-
-    def _wanted_window(self, quarter: int) -> int:
-        """Another one only where it is nearly full, or much too wide: then the reason is looked for."""
-        inbox, granted = self.inbox, self.granted
-        full = len(inbox.open) > granted - quarter
-        if not full and (granted == self.window or len(inbox.open) >= granted - self.window - quarter):
-            return granted
-        known, holding = self.table.held, inbox.holding()
-        alone = len(known) <= 1 and len(holding) <= 1 and not (known and holding.keys() - known.keys())
-        wanted = self.window if alone else inbox.wanted_window(self.window, granted)
-        if wanted < granted:
-            self.crowded = False
-        elif wanted == granted > self.window and len(inbox.open) >= granted and not self.crowded:
-            self.crowded = True
-            self.report(words.Crowded(*holding.most_common(1)[0]))
-        return wanted
-
-    def _confirm(self, wanted: int | None = None, *, apart: bool = False) -> None:
-        """What is confirmed is kept first: else a crash between the two could bring it to the application again."""
-        upto, notices = self.inbox.confirm()
-        nids = self.inbox.confirm_apart() if apart else ()
-        if upto is not None or nids:
-            self.effects.append(Persist("inbox", self.inbox.saved()))
-        window = None if wanted in (None, self.granted) else wanted
-        self.granted = window or self.granted
-        if self.settings.confirms and (upto is not None or notices or nids or window is not None):
-            self.sends.append(m.Ack(upto, notices, nids, window))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from recado.protocols.session import commands as words
+from recado.protocols.session import commands
 from recado.protocols.session import messages as m
 from recado.protocols.session.state import AgentState, Own, Request, own_record, raw
 
@@ -33,11 +33,11 @@ def greet_table(a: AgentState) -> None:
 
 def begin(a: AgentState) -> None:
     a.begun = True
-    a.report(words.Started(tuple(a.table.held)))
+    a.report(commands.Started(tuple(a.table.held)))
     a.sends.extend(one.message for one in a.outbox.waiting.values() if not isinstance(one.ref, Own))
 
 
-def note(a: AgentState, message: Request, answer: words.Answer, now: float) -> None:
+def note(a: AgentState, message: Request, answer: commands.Answer, now: float) -> None:
     """Keep the table as the service has it, whoever asked."""
     match message, answer:
         case m.Subscribe(_, record), m.Subscribed(_, sub_id, expires_at):
@@ -57,7 +57,7 @@ def note(a: AgentState, message: Request, answer: words.Answer, now: float) -> N
     set_renewal(a, now)
 
 
-def own_answer(a: AgentState, ref: Own, answer: words.Answer, now: float) -> str | None:
+def own_answer(a: AgentState, ref: Own, answer: commands.Answer, now: float) -> str | None:
     """The answer to something that the agent asked by itself; a reason, if the session cannot begin."""
     match ref.purpose, answer:
         case "start", m.Error(_, _, text):
@@ -68,12 +68,12 @@ def own_answer(a: AgentState, ref: Own, answer: words.Answer, now: float) -> str
             if ref.purpose == "start":
                 begin(a)
         case (("renew" | "resubscribe"), m.Subscribed(_, _, expires_at)):
-            a.report(words.Renewed(ref.sub_id, expires_at))
+            a.report(commands.Renewed(ref.sub_id, expires_at))
         case "renew", m.Error(_, code) if code in _GONE and ref.sub_id in a.table.held:
-            cancelled(a, ref.sub_id, "expired", renewable=False)
+            take_cancellation(a, ref.sub_id, "expired", renewable=False)
         case (("renew" | "resubscribe"), m.Error(_, code, text)):
             _remove(a, ref.sub_id)
-            a.report(words.RenewalRefused(ref.sub_id, code, text))
+            a.report(commands.RenewalRefused(ref.sub_id, code, text))
     return None
 
 
@@ -88,7 +88,7 @@ def reconcile(a: AgentState, answer: m.Subs, now: float) -> None:
         a.table.put(record, str(one.get("expires_at") or ""), now)
         a.keep(sub_id)
     for sub_id in [sub_id for sub_id in a.table.held if sub_id not in server]:
-        cancelled(a, sub_id, "expired")
+        take_cancellation(a, sub_id, "expired")
     set_renewal(a, now)
 
 
@@ -97,17 +97,17 @@ def _elsewhere(a: AgentState, members: Mapping[str, Any]) -> bool:
     return members.get("scope") == "this device" and members.get("device") not in (None, a.settings.device)
 
 
-def cancelled(a: AgentState, sub_id: str, reason: str, renewable: bool = True) -> None:
+def take_cancellation(a: AgentState, sub_id: str, reason: str, renewable: bool = True) -> None:
     held = a.table.held.get(sub_id)
     policy = a.settings.on_cancelled
     if held is None or reason != "expired" or "expires_at" in held.record or policy in ("ignore", "callback"):
         _remove(a, sub_id)
-        a.report(words.Cancelled(sub_id, reason, "none"))
+        a.report(commands.Cancelled(sub_id, reason, "none"))
     elif policy == "renew" and renewable:
-        a.report(words.Cancelled(sub_id, reason, "renew"))
+        a.report(commands.Cancelled(sub_id, reason, "renew"))
         _renew(a, sub_id)
     else:
-        a.report(words.Cancelled(sub_id, reason, "resubscribe"))
+        a.report(commands.Cancelled(sub_id, reason, "resubscribe"))
         a.ask(m.Subscribe(a.outbox.number(), raw(held.record)), Own("resubscribe", sub_id))
 
 

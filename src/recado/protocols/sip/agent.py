@@ -1,4 +1,4 @@
-"""The user agent: the face that applications and drivers see. ``recado.protocols.sip`` describes how it is used.
+"""The user agent, a machine. ``recado.protocols.sip`` describes how it is used.
 
 This module only joins the parts: messages are read and checked, and given to the transaction layer; what the layer
 tells goes to the part that it concerns.
@@ -6,133 +6,121 @@ tells goes to the part that it concerns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from recado.protocols.machine import Rng
+from recado.protocols.machine import Asked, Effect, Received, Rng, SendFailed, Stimulus, TimerFired
 from recado.protocols.sip.calls import ALLOW, Callee, Caller
 from recado.protocols.sip.checks import challenge, check_request, check_response, complaint, refuse, screen
-from recado.protocols.sip.dialog import Calls
+from recado.protocols.sip.dialog import Call, Calls
 from recado.protocols.sip.digest import Authenticator, Guard
-from recado.protocols.sip.events import Effect, Ended, OptionsAnswered, TimerKey, Wire
-from recado.protocols.sip.messages import Request, Response, reply
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.events import (
+    AgentSettings,
+    Answer,
+    Bye,
+    Ended,
+    Invite,
+    MoveTo,
+    OptionsAnswered,
+    QueryOptions,
+    Register,
+    Reinvite,
+    Reject,
+    Step,
+    TimerKey,
+    Unregister,
+)
+from recado.protocols.sip.messages import Request, Response, read_message, reply
 from recado.protocols.sip.registration import REFRESH, Registration
-from recado.protocols.sip.sdp import Media
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.transactions import Outgoing, Requests, Transaction, Transactions
-from recado.protocols.sip.uri import Address, NameAddr, read_sip_uri
+from recado.protocols.sip.uri import Address, NameAddr, SipUri, read_sip_uri
 
 
 class UserAgent:
     def __init__(self, settings: AgentSettings, local: Address, guard: Guard | None = None) -> None:
         """With a guard, whoever calls has to prove who it is."""
         self.settings, self._guard = settings, guard
-        self._wire = Wire(local)
-        self._transactions = Transactions(self._wire, settings.timers, settings.limits, self)
-        self._requests = Requests(self._wire, self._transactions, Authenticator(settings.credentials))
-        self._registration = Registration(settings, self._wire, self._requests)
-        self._calls = Calls(settings, self._wire, self._requests)
+        self._step = Step(local)
+        self._transactions = Transactions(self._step, settings.timers, settings.limits, self)
+        self._requests = Requests(self._step, self._transactions, Authenticator(settings.credentials))
+        self._registration = Registration(settings, self._step, self._requests)
+        self._calls = Calls(settings, self._step, self._requests)
         self._caller = Caller(self._calls)
         self._callee = Callee(self._calls, self._transactions, self._caller, proven=guard is not None)
 
-    # -- what happens
-
-    def receive(self, data: bytes, source: Address, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        if not data.strip(b"\r\n\0 "):
-            return  # a keep-alive
-        try:
-            message = read_message(data, self.settings.limits)
-            self._receive(message, source)
-        except SipError as error:
-            self._complain(error, source)
-
-    def tick(self, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        while (key := self._wire.timers.pop_due(now)) is not None:
-            try:
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        """One step. Only an Asked raises: SipError, if it makes no sense."""
+        self._step.begin(now, rng)
+        match stimulus:
+            case Received(Address() as source, bytes() as data):
+                self._receive(data, source)
+            case TimerFired(tuple() as key):
                 self._fire(key)
-            except SipError:
-                continue  # the other side told a place that cannot be reached; its timers end the matter
+            case SendFailed(Address() as address):
+                self._transactions.unreachable(address)
+            case Asked(request):
+                self._ask(request)
+        return self._step.take()
 
-    def unreachable(self, address: Address, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        self._transactions.unreachable(address)
+    def _ask(self, request: Any) -> None:
+        match request:
+            case Register():
+                self._registration.start()
+            case Unregister():
+                self._registration.stop()
+            case MoveTo(local):
+                self._step.local = local
+                if self._registration.wanted:
+                    self._registration.start()
+            case Invite(call, uri, media):
+                self._caller.invite(call, uri, media)
+            case Reinvite(call, media):
+                self._caller.reinvite(self._calls.get(call), media)
+            case Answer(call, media):
+                self._callee.answer(self._calls.get(call), media)
+            case Reject(call, status, reason):
+                self._callee.reject(self._calls.get(call), status, reason)
+            case Bye(call):
+                self._bye(self._calls.get(call))
+            case QueryOptions(name, uri):
+                self._requests.send(Question(self._step, name, read_sip_uri(uri), self.settings).out)
+            case _:
+                raise SipError(f"a user agent knows no request {type(request).__name__}")
 
-    # -- what is asked for
-
-    def register(self, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        self._registration.start()
-
-    def unregister(self, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        self._registration.stop()
-
-    def moved(self, local: Address, now: float, rng: Rng) -> None:
-        """The device is at another address now; sessions follow by ``reinvite``."""
-        self._wire.begin(now, rng)
-        self._wire.local = local
-        if self._registration.wanted:
-            self._registration.start()
-
-    def invite(self, uri: str, media: Media, now: float, rng: Rng) -> str:
-        self._wire.begin(now, rng)
-        return self._caller.invite(uri, media)
-
-    def reinvite(self, call: str, media: Media, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        self._caller.reinvite(self._calls.get(call), media)
-
-    def answer(self, call: str, media: Media, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        self._callee.answer(self._calls.get(call), media)
-
-    def reject(self, call: str, status: int, now: float, rng: Rng, reason: str | None = None) -> None:
-        self._wire.begin(now, rng)
-        self._callee.reject(self._calls.get(call), status, reason)
-
-    def bye(self, call: str, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        found = self._calls.get(call)
-        if found.state == "incoming":
-            self._callee.reject(found, 480, None)
-            self._wire.report(Ended(call, "ended here"))
+    def _bye(self, call: Call) -> None:
+        if call.state == "incoming":
+            self._callee.reject(call, 480, None)
+            self._step.report(Ended(call.name, "ended here"))
         else:
-            self._caller.bye(found)
-
-    def options(self, uri: str, now: float, rng: Rng) -> str:
-        self._wire.begin(now, rng)
-        question = Question(self._wire, read_sip_uri(uri), self.settings)
-        self._requests.send(question.out)
-        return question.name
-
-    # -- what comes of it
-
-    def take(self) -> list[Effect]:
-        return self._wire.take()
-
-    def deadline(self) -> float | None:
-        return self._wire.timers.next()
+            self._caller.bye(call)
 
     @property
     def local(self) -> Address:
-        return self._wire.local
+        return self._step.local
 
     def inspect(self) -> dict[str, Any]:
         """The state as plain data."""
         return {
-            "local": str(self._wire.local),
+            "local": str(self._step.local),
             "calls": {call.name: call.state for call in self._calls.table.values()},
             "clients": {one.key: one.state for one in self._transactions.clients.values()},
             "servers": {one.key: one.state for one in self._transactions.servers.values()},
-            "timers": [" ".join(key) for key in self._wire.timers],
+            "timers": [" ".join(key) for key in self._step.timers],
         }
 
     # -- from the transport
 
-    def _receive(self, message: Request | Response, source: Address) -> None:
+    def _receive(self, data: bytes, source: Address) -> None:
+        if not data.strip(b"\r\n\0 "):
+            return  # a keep-alive
+        try:
+            self._receive_message(read_message(data, self.settings.limits), source)
+        except SipError as error:
+            self._complain(error, source)
+
+    def _receive_message(self, message: Request | Response, source: Address) -> None:
         if isinstance(message, Response):
             check_response(message)
             self._transactions.receive_response(message)
@@ -146,9 +134,16 @@ class UserAgent:
     def _complain(self, error: SipError, source: Address) -> None:
         answer = complaint(error)
         if answer is not None:
-            self._wire.transmit(answer.write(), source, "it was not understood")
+            self._step.transmit(answer.write(), source, "it was not understood")
 
     def _fire(self, key: TimerKey) -> None:
+        if key not in self._step.timers:
+            return
+        del self._step.timers[key]
+        with suppress(SipError):  # the other side told a place that cannot be reached; its timers end the matter
+            self._do_due(key)
+
+    def _do_due(self, key: TimerKey) -> None:
         if key == REFRESH:
             self._registration.fire()
         elif key[0] != "call":
@@ -179,7 +174,7 @@ class UserAgent:
             return refuse(request, 503, ("retry-after", "5"))
         if self._guard is None:
             return None
-        return challenge(request, source, self._guard, "authorization", self._wire.now)
+        return challenge(request, source, self._guard, "authorization", self._step.now)
 
     def on_request(self, transaction: Transaction) -> None:
         request = transaction.request
@@ -207,7 +202,7 @@ class UserAgent:
             self._callee.said_goodbye(call, transaction)
 
     def _capabilities(self, request: Request) -> Response:
-        made = reply(request.headers, 200, self._wire.token())
+        made = reply(request.headers, 200, self._step.new_name())
         made.headers.add("contact", self._calls.contact_header())
         made.headers.add("allow", ALLOW)
         made.headers.add("accept", "application/sdp")
@@ -237,13 +232,13 @@ class UserAgent:
 class Question:
     """One OPTIONS outside of a dialog: is anybody there?"""
 
-    def __init__(self, wire: Wire, target: Any, settings: AgentSettings) -> None:
-        self._wire, self.name, self.local_cseq = wire, wire.token(), 1
+    def __init__(self, step: Step, name: str, target: SipUri, settings: AgentSettings) -> None:
+        self._step, self.name, self.local_cseq = step, name, 1
         request = Request(method="OPTIONS", uri=str(target))
         request.headers.add("max-forwards", "70")
         request.headers.add("from", str(NameAddr(read_sip_uri(settings.aor), "", (("tag", self.name),))))
         request.headers.add("to", str(NameAddr(target)))
-        request.headers.add("call-id", wire.token())
+        request.headers.add("call-id", step.new_name())
         request.headers.add("cseq", "1 OPTIONS")
         request.headers.add("accept", "application/sdp")
         self.out = Outgoing(request, settings.home or target.address, self, self)
@@ -252,7 +247,7 @@ class Question:
         pass
 
     def on_final(self, out: Outgoing, response: Response) -> None:
-        self._wire.report(OptionsAnswered(self.name, response.status))
+        self._step.report(OptionsAnswered(self.name, response.status))
 
     def on_timeout(self, out: Outgoing) -> None:
-        self._wire.report(OptionsAnswered(self.name, 408))
+        self._step.report(OptionsAnswered(self.name, 408))

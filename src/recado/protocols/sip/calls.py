@@ -23,22 +23,23 @@ ALLOW = "INVITE, ACK, CANCEL, BYE, OPTIONS"
 
 class Caller:
     def __init__(self, calls: Calls) -> None:
-        self._calls, self._wire, self._requests = calls, calls.wire, calls.requests
+        self._calls, self._step, self._requests = calls, calls.step, calls.requests
         self._settings, self._timers = calls.settings, calls.settings.timers
 
     # -- what is asked for
 
-    def invite(self, uri: str, media: Media) -> str:
+    def invite(self, name: str, uri: str, media: Media) -> None:
+        if name in self._calls.table:
+            raise SipError(f"there is a call {name!r} already")
         if len(self._calls.table) >= self._settings.limits.calls:
             raise SipError(f"{self._settings.limits.calls} calls are open already; that is the limit", 503)
-        target, name = read_sip_uri(uri), self._wire.token()
+        target = read_sip_uri(uri)
         hop = self._settings.home or target.address
         local = NameAddr(read_sip_uri(self._settings.aor), "", (("tag", name),))
-        dialog = Dialog(self._wire.token(), local, NameAddr(target), str(target), hop)
-        call = Call(name, dialog, "calling", ours=True, session_id=self._wire.rng.randrange(2**31))
+        dialog = Dialog(self._step.new_name(), local, NameAddr(target), str(target), hop)
+        call = Call(name, dialog, "calling", ours=True, session_id=self._step.rng.randrange(2**31))
         self._calls.add(call)
         self._send(call, media)
-        return name
 
     def reinvite(self, call: Call, media: Media) -> None:
         if call.state not in ("connected", "updating", "answered"):
@@ -47,7 +48,7 @@ class Caller:
         call.failures = 0
         if call.state == "connected":
             self._update(call, media)
-        elif call.state == "updating" and call.sent_from != self._wire.local:
+        elif call.state == "updating" and call.sent_from != self._step.local:
             assert call.out is not None
             self._requests.abandon(call.out)
             self._update(call, media)
@@ -81,7 +82,7 @@ class Caller:
     def _send(self, call: Call, media: Media) -> None:
         hop = call.dialog.next_hop()
         call.version += 1
-        call.media, call.sent_from, call.cancelled = media, self._wire.local, False
+        call.media, call.sent_from, call.cancelled = media, self._step.local, False
         call.offer = describe(media, self._settings.name, call.session_id, call.version)
         request = call.dialog.request("INVITE")
         request.headers.add("contact", self._calls.contact_header())
@@ -119,7 +120,7 @@ class Caller:
 
     def provisional(self, call: Call, response: Response) -> None:
         if call.state == "calling" and response.status > 100 and not call.leaving:
-            self._wire.report(Progress(call.name, response.status))
+            self._step.report(Progress(call.name, response.status))
         if call.leaving:
             self._cancel(call)
 
@@ -155,7 +156,7 @@ class Caller:
             return
         call.state = "connected"
         assert call.local is not None
-        self._wire.report(Established(call.name, call.local, remote))
+        self._step.report(Established(call.name, call.local, remote))
 
     def _updated(self, call: Call, response: Response) -> None:
         self._calls.stop(call, "ring", "give up")
@@ -168,7 +169,7 @@ class Caller:
         call.dialog.retarget(response)
         call.local, call.remote, call.agreed, call.failures = call.offer, answer, call.media, 0
         assert call.local is not None
-        self._wire.report(Updated(call.name, call.local, call.remote))
+        self._step.report(Updated(call.name, call.local, call.remote))
         self.next(call)
 
     def _turn_away(self, call: Call, response: Response) -> None:
@@ -199,14 +200,14 @@ class Caller:
             call.media = call.agreed
         else:
             self._calls.after(call, "retry", wait)
-        self._wire.report(UpdateFailed(call.name, status, reason, wait))
+        self._step.report(UpdateFailed(call.name, status, reason, wait))
         self.next(call)
 
     def _pause(self, call: Call, status: int) -> float | None:
         """Seconds until the next try; after a glare (491) the RFC's random times, in proportion to T1 (14.1)."""
         if status == 491:
             low, high = (2.1, 4.0) if call.ours else (0.0, 2.0)
-            return self._wire.rng.uniform(low, high) * self._timers.t1 / 0.5
+            return self._step.rng.uniform(low, high) * self._timers.t1 / 0.5
         if status >= 500 or status == 0:
             return min(self._timers.update_retry * float(2 ** min(call.failures, 30)), self._timers.update_retry_most)
         return None
@@ -219,7 +220,7 @@ class Caller:
 
     def _fail(self, call: Call, status: int, reason: str) -> None:
         self._calls.forget(call)
-        self._wire.report(Ended(call.name, "cancelled") if call.leaving else Failed(call.name, status, reason))
+        self._step.report(Ended(call.name, "cancelled") if call.leaving else Failed(call.name, status, reason))
 
 
 class Invitation:
@@ -252,7 +253,7 @@ class Invitation:
 
 class Callee:
     def __init__(self, calls: Calls, transactions: Transactions, caller: Caller, *, proven: bool) -> None:
-        self._calls, self._wire, self._transactions, self._caller = calls, calls.wire, transactions, caller
+        self._calls, self._step, self._transactions, self._caller = calls, calls.step, transactions, caller
         self._settings, self._timers, self._proven = calls.settings, calls.settings.timers, proven
 
     # -- a new call
@@ -263,15 +264,15 @@ class Callee:
         if self._calls.is_known(request):
             raise SipError("the same call came on two ways", 482)
         offer = self._offer(request)
-        name = self._wire.token()
+        name = self._step.new_name()
         dialog = dialog_of(request, name)
         dialog.next_hop()
-        call = Call(name, dialog, "incoming", ours=False, session_id=self._wire.rng.randrange(2**31))
+        call = Call(name, dialog, "incoming", ours=False, session_id=self._step.rng.randrange(2**31))
         call.remote, call.invite = offer, transaction
         transaction.owner = call
         self._calls.add(call)
         self._calls.after(call, "ring", self._timers.ring)
-        self._wire.report(self._incoming(call, request, offer, transaction.peer))
+        self._step.report(self._incoming(call, request, offer, transaction.peer))
 
     def _offer(self, request: Request) -> Session:
         if not request.body:
@@ -310,7 +311,7 @@ class Callee:
 
     def nobody_answered(self, call: Call) -> None:
         self.reject(call, 480, None)
-        self._wire.report(Ended(call.name, "it was not answered here"))
+        self._step.report(Ended(call.name, "it was not answered here"))
 
     # -- 2xx and its ACK
 
@@ -331,7 +332,7 @@ class Callee:
         if call.ok is None or call.invite is None:
             return
         call.ok_repeats += 1
-        self._wire.transmit(call.ok.write(), call.invite.peer, "no ACK came yet")
+        self._step.transmit(call.ok.write(), call.invite.peer, "no ACK came yet")
         self._calls.after(call, "ok", min(self._timers.t1 * 2 ** min(call.ok_repeats, 30), self._timers.t2))
 
     def no_ack(self, call: Call) -> None:
@@ -347,7 +348,7 @@ class Callee:
             assert call.local is not None
             assert call.remote is not None
             fact = Established if call.state == "answered" else Updated
-            self._wire.report(fact(call.name, call.local, call.remote))
+            self._step.report(fact(call.name, call.local, call.remote))
         call.news = False
         if call.state == "answered":
             self._caller.next(call)
@@ -387,7 +388,7 @@ class Callee:
         if invite is None:
             raise SipError("there is nothing to cancel", 481)
         call = invite.owner if isinstance(invite.owner, Call) else None
-        tag = call.name if call is not None else self._wire.token()
+        tag = call.name if call is not None else self._step.new_name()
         self._transactions.respond(transaction, reply(transaction.request.headers, 200, tag))
         if call is not None and call.state == "incoming":
             self._transactions.respond(invite, reply(invite.request.headers, 487, call.name))

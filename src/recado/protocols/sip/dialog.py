@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from recado.protocols.sip.events import Ended, TimerKey, Wire
+from recado.protocols.sip.events import AgentSettings, Ended, Step, TimerKey
 from recado.protocols.sip.messages import Message, Request, Response
 from recado.protocols.sip.sdp import Media, Session
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError, param, with_param
 from recado.protocols.sip.transactions import QUIET, Outgoing, Requests, Transaction
 from recado.protocols.sip.uri import Address, NameAddr, SipUri, Uri, read_name_addr, read_sip_uri
@@ -157,8 +156,8 @@ class Call:
 
 
 class Calls:
-    def __init__(self, settings: AgentSettings, wire: Wire, requests: Requests) -> None:
-        self.settings, self.wire, self.requests = settings, wire, requests
+    def __init__(self, settings: AgentSettings, step: Step, requests: Requests) -> None:
+        self.settings, self.step, self.requests = settings, step, requests
         self.table: dict[str, Call] = {}
         self._of_others: dict[tuple[str, str | None], Call] = {}
 
@@ -188,11 +187,11 @@ class Calls:
         return ("call", call.name, kind)
 
     def after(self, call: Call, kind: str, seconds: float) -> None:
-        self.wire.after(self.timer(call, kind), seconds)
+        self.step.set_timer(self.timer(call, kind), seconds)
 
     def stop(self, call: Call, *kinds: str) -> None:
         for kind in kinds:
-            self.wire.timers.cancel(self.timer(call, kind))
+            self.step.cancel_timer(self.timer(call, kind))
 
     def forget(self, call: Call) -> None:
         """Nothing waits for it any more. An INVITE that never got a final answer would wait for ever."""
@@ -206,7 +205,7 @@ class Calls:
 
     def end(self, call: Call, reason: str) -> None:
         self.forget(call)
-        self.wire.report(Ended(call.name, reason))
+        self.step.report(Ended(call.name, reason))
 
     def send_bye(self, dialog: Dialog) -> None:
         """Whatever comes back, it is over; also if the other side told a place that cannot be reached."""
@@ -214,9 +213,9 @@ class Calls:
             self.requests.send(Outgoing(dialog.request("BYE"), dialog.next_hop(), QUIET, dialog))
 
     def contact_header(self) -> str:
-        transport = ";transport=tcp" if self.wire.local.reliable else ""
+        transport = ";transport=tcp" if self.step.local.reliable else ""
         instance = f'+sip.instance="<urn:uuid:{self.settings.device}>"'
-        return f"<sip:{self.settings.name}@{self.wire.contact_host()}{transport}>;{instance}"
+        return f"<sip:{self.settings.name}@{self.step.contact_host()}{transport}>;{instance}"
 
     def ack(self, call: Call, cseq: int, invite: Request | None) -> None:
         """The ACK of a 2xx goes along the dialog's route, with the credentials of its INVITE (13.2.2.4, 22.1)."""
@@ -224,11 +223,11 @@ class Calls:
         if known is None:
             known = self._new_ack(call.dialog, cseq, invite)
             call.acks = {**dict(list(call.acks.items())[-3:]), cseq: known}
-        self.wire.transmit(known, call.dialog.next_hop(), "every 2xx to an INVITE is acknowledged")
+        self.step.transmit(known, call.dialog.next_hop(), "every 2xx to an INVITE is acknowledged")
 
     def _new_ack(self, dialog: Dialog, cseq: int, invite: Request | None) -> bytes:
         request = dialog.request("ACK", cseq)
-        request.headers.push("via", str(self.wire.new_via(dialog.next_hop().transport)))
+        request.headers.push("via", str(self.step.new_via(dialog.next_hop().transport)))
         for name in ("authorization", "proxy-authorization"):
             value = invite.headers.get(name) if invite is not None else None
             if value is not None:

@@ -1,25 +1,125 @@
-"""What a user agent wants done, and what it tells its application. The names are those of ``recado.protocols.sip``."""
+"""What a user agent is told when it is made, what it can be asked, and what it reports.
+
+Requests are given to its ``handle`` in Asked, events come back in Report (``recado.protocols.machine``). A request that
+makes no sense, such as one for an unknown call, raises SipError and changes nothing.
+"""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
+import re
 from typing import TypeAlias
 
 import msgspec
 
-from recado.protocols.machine import Rng
+from recado.protocols.machine import CancelTimer, Effect, Report, Rng, Send, SetTimer
+from recado.protocols.sip.digest import Credentials
+from recado.protocols.sip.limits import CLASSIC, LIMITS, SipLimits, SipTimers
 from recado.protocols.sip.messages import COOKIE, Via
-from recado.protocols.sip.sdp import Session
-from recado.protocols.sip.uri import Address, bracketed
+from recado.protocols.sip.sdp import RUDP, Media, Session
+from recado.protocols.sip.text import SipError, shown
+from recado.protocols.sip.uri import Address, address_of_record, bracketed, read_sip_uri
+
+# --- Settings (mobility document, sections 3.1 and 13) ---------------------------------------------------------------
+
+_DEVICE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
-class Transmit(msgspec.Struct, frozen=True):
-    """Send bytes. Over TCP: on the connection with that peer if there is one, or else on a new one."""
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    user: str
+    """The address of record, such as ``sip:user1@lac.example``."""
+    device: str
+    """Stable for an installation; it names the contact (``+sip.instance``)."""
+    home: Address | None = None
+    """The registrar and proxy of the user's domain; None: requests go straight to the host in their URI."""
+    credentials: Credentials | None = None
+    register_expires: int = 300
+    refresh_ratio: float = 0.5
+    protocols: tuple[str, ...] = (RUDP,)
+    """The protocols of media lines that are accepted, the best first."""
+    timers: SipTimers = CLASSIC
+    limits: SipLimits = LIMITS
 
-    data: bytes
-    to: Address
-    why: str = ""
+    def __post_init__(self) -> None:
+        if read_sip_uri(self.user).user is None:
+            raise SipError(f"the user {shown(self.user)} has to be a URI with a name, such as sip:user1@lac.example")
+        if not _DEVICE.fullmatch(self.device):
+            raise SipError(f"the device {shown(self.device)} has to be 1 to 128 letters, digits or any of . _ : -")
+        if self.register_expires < 1 or not 0 < self.refresh_ratio < 1:
+            raise SipError("register_expires has to be at least 1 second, refresh_ratio between 0 and 1")
+
+    @property
+    def aor(self) -> str:
+        return address_of_record(read_sip_uri(self.user))
+
+    @property
+    def name(self) -> str:
+        return read_sip_uri(self.user).user or ""
+
+
+# --- Requests --------------------------------------------------------------------------------------------------------
+
+
+class Register(msgspec.Struct, frozen=True):
+    """Register this device, and refresh that until Unregister."""
+
+
+class Unregister(msgspec.Struct, frozen=True):
+    """Take the device's own contacts away at the registrar."""
+
+
+class MoveTo(msgspec.Struct, frozen=True):
+    """The device is at another address: REGISTER with the new and the old contact. Sessions follow by Reinvite."""
+
+    local: Address
+
+
+class Invite(msgspec.Struct, frozen=True):
+    """Open a session. ``call`` names it in all that follows; it is drawn with ``new_name``."""
+
+    call: str
+    uri: str
+    media: Media
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Accept a call that was reported by Incoming."""
+
+    call: str
+    media: Media
+
+
+class Reject(msgspec.Struct, frozen=True):
+    call: str
+    status: int
+    reason: str | None = None
+
+
+class Reinvite(msgspec.Struct, frozen=True):
+    """Hand-over, or "I can be reached again"."""
+
+    call: str
+    media: Media
+
+
+class Bye(msgspec.Struct, frozen=True):
+    """End a session; before it is established: CANCEL."""
+
+    call: str
+
+
+class QueryOptions(msgspec.Struct, frozen=True):
+    """Is anybody there? OptionsAnswered says so; ``name`` is drawn with ``new_name``."""
+
+    name: str
+    uri: str
+
+
+def new_name(rng: Rng) -> str:
+    """A name that nobody guesses: 64 random bits."""
+    return f"{rng.randrange(2**64):016x}"
+
+
+# --- Events ----------------------------------------------------------------------------------------------------------
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -42,7 +142,7 @@ class Unregistered(msgspec.Struct, frozen=True):
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """Somebody wants a session: ``answer`` or ``reject`` it."""
+    """Somebody wants a session: Answer or Reject it."""
 
     call: str
     user: str
@@ -117,95 +217,50 @@ Event: TypeAlias = (
 )
 
 
-class Report(msgspec.Struct, frozen=True):
-    fact: Event
-
-
-Effect: TypeAlias = Transmit | Report
-
-
-# --- What the parts of a SIP machine share: the clock of this step, chance, timers, and what has to be sent or told
-#
-# The machine notes ``now`` and ``rng`` here when it is called, and everything that happens in that step uses them.
-# Timers are a table of deadlines with a heap beside it; an entry of the heap whose deadline is no longer the table's is
-# out of date and skipped.
-
+# --- What the parts of a SIP machine share: the clock and the chance of this step, and its effects so far ------------
 
 TimerKey: TypeAlias = tuple[str, ...]
 
 
-class Timers:
-    def __init__(self) -> None:
-        self._deadlines: dict[TimerKey, float] = {}
-        self._heap: list[tuple[float, int, TimerKey]] = []
-        self._order = 0
+class Step:
+    """The machine calls ``begin`` when it is told something, and ``take`` at the end."""
 
-    def __iter__(self) -> Iterator[TimerKey]:
-        return iter(self._deadlines)
-
-    def set(self, key: TimerKey, deadline: float) -> None:
-        self._deadlines[key] = deadline
-        self._order += 1
-        heapq.heappush(self._heap, (deadline, self._order, key))
-        if len(self._heap) > 64 + 4 * len(self._deadlines):
-            self._rebuild()
-
-    def cancel(self, key: TimerKey) -> None:
-        self._deadlines.pop(key, None)
-
-    def next(self) -> float | None:
-        self._skip()
-        return self._heap[0][0] if self._heap else None
-
-    def pop_due(self, now: float) -> TimerKey | None:
-        self._skip()
-        if not self._heap or self._heap[0][0] > now:
-            return None
-        key = heapq.heappop(self._heap)[2]
-        del self._deadlines[key]
-        return key
-
-    def _skip(self) -> None:
-        while self._heap and self._deadlines.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-
-    def _rebuild(self) -> None:
-        """Cancelled timers stay in the heap until their time comes; too many of them are thrown out at once."""
-        self._heap = [entry for entry in self._heap if self._deadlines.get(entry[2]) == entry[0]]
-        heapq.heapify(self._heap)
-
-
-class Wire:
     def __init__(self, local: Address) -> None:
         self.local = local
-        self.timers = Timers()
+        self.timers: dict[TimerKey, None] = {}
+        """Those that are set."""
         self.now = 0.0
         self.rng: Rng
-        self._outbox: list[Effect] = []
+        self._effects: list[Effect] = []
 
     def begin(self, now: float, rng: Rng) -> None:
         self.now, self.rng = now, rng
 
+    def take(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
     def transmit(self, data: bytes, to: Address, why: str) -> None:
-        self._outbox.append(Transmit(data, to, why))
+        self._effects.append(Send(to, data, why))
 
     def report(self, fact: Event) -> None:
-        self._outbox.append(Report(fact))
+        self._effects.append(Report(fact))
 
-    def take(self) -> list[Effect]:
-        taken, self._outbox = self._outbox, []
-        return taken
+    def set_timer(self, key: TimerKey, seconds: float) -> None:
+        self.timers[key] = None
+        self._effects.append(SetTimer(key, seconds))
 
-    def after(self, key: TimerKey, seconds: float) -> None:
-        self.timers.set(key, self.now + seconds)
+    def cancel_timer(self, key: TimerKey) -> None:
+        if key in self.timers:
+            del self.timers[key]
+            self._effects.append(CancelTimer(key))
 
-    def token(self) -> str:
-        """A name that nobody guesses: 64 random bits."""
-        return f"{self.rng.randrange(2**64):016x}"
+    def new_name(self) -> str:
+        return new_name(self.rng)
 
     def new_via(self, transport: str) -> Via:
         """For a request of ours; ``rport`` asks for the answer at the address that the request is seen to come from."""
-        params = (("branch", COOKIE + self.token()), ("rport", None))
+        params = (("branch", COOKIE + self.new_name()), ("rport", None))
         return Via(transport.upper(), self.local.host, self.local.port, params)
 
     def contact_host(self) -> str:

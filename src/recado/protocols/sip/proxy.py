@@ -1,4 +1,4 @@
-"""A registrar and proxy without input and output, so that users find each other (RFC 3261, sections 10.3 and 16).
+"""A registrar and proxy as a machine, so that users find each other (RFC 3261, sections 10.3 and 16).
 
 It keeps no transactions (16.11): a request that comes again goes out again with the same branch, which is drawn from
 the one it came with, and responses find their way back by Via. So it has nothing to lose, and all repeating is done
@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from recado.protocols.machine import Rng
+from recado.protocols.machine import Asked, Effect, Received, Rng, Stimulus, TimerFired
 from recado.protocols.sip.checks import challenge, check_request, check_response, complaint, refuse
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.events import Effect, Wire
+from recado.protocols.sip.events import MoveTo, Step
 from recado.protocols.sip.limits import LIMITS, SipLimits
-from recado.protocols.sip.messages import COOKIE, Request, Response, Via, read_via
-from recado.protocols.sip.parser import read_message
+from recado.protocols.sip.messages import COOKIE, Request, Response, Via, read_message, read_via
 from recado.protocols.sip.text import SipError, param, read_number, write_params
 from recado.protocols.sip.uri import (
     TRANSPORTS,
@@ -165,7 +165,7 @@ def _seen_at(contact: Address, request: Request, source: Address) -> Address:
     return source if behind and contact.transport == source.transport else contact
 
 
-# --- A registrar and proxy without input and output, so that users find each other (RFC 3261, sections 10.3 and 16)
+# --- The registrar and proxy -----------------------------------------------------------------------------------------
 
 SWEEP = ("sweep",)
 SWEEP_SECONDS = 60.0
@@ -185,14 +185,37 @@ class Proxy:
     ) -> None:
         """``key`` is a secret that signs routes; with a guard, REGISTER and calls need credentials."""
         self.location = location or Location(limits)
-        self._wire, self._key, self._guard, self._limits = Wire(local), key, guard, limits
+        self._step, self._key, self._guard, self._limits = Step(local), key, guard, limits
         self._domains = tuple(domain.lower() for domain in domains)
         self._followed: dict[str, tuple[str, Address]] = {}
 
-    # -- the face that drivers see
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        """One step. Nothing raises but a request that a proxy does not know. What fails to arrive is ignored: the user
+        agents notice by themselves.
+        """
+        self._step.begin(now, rng)
+        match stimulus:
+            case Received(Address() as source, bytes() as data):
+                self._receive(data, source)
+            case TimerFired(key) if key in self._step.timers:
+                self._step.timers.clear()
+                self.location.sweep(now)
+                self._set_sweep()
+            case Asked(MoveTo(local)):
+                self._step.local = local
+            case Asked(request):
+                raise SipError(f"a proxy knows no request {type(request).__name__}")
+        return self._step.take()
 
-    def receive(self, data: bytes, source: Address, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
+    def inspect(self) -> dict[str, Any]:
+        return {
+            "local": str(self._step.local),
+            "users": len(self.location),
+            "calls": len(self._followed),
+            "timers": [" ".join(key) for key in self._step.timers],
+        }
+
+    def _receive(self, data: bytes, source: Address) -> None:
         if not data.strip(b"\r\n\0 "):
             return
         try:
@@ -201,28 +224,13 @@ class Proxy:
                 check_response(message)
                 self._back(message)
             else:
-                self._receive(message, source)
+                self._receive_request(message, source)
         except SipError as error:
             self._complain(error, source)
 
-    def tick(self, now: float, rng: Rng) -> None:
-        self._wire.begin(now, rng)
-        while self._wire.timers.pop_due(now) is not None:
-            self.location.sweep(now)
-            self._set_sweep()
-
-    def unreachable(self, address: Address, now: float, rng: Rng) -> None:
-        """The user agents notice by themselves."""
-
-    def take(self) -> list[Effect]:
-        return self._wire.take()
-
-    def deadline(self) -> float | None:
-        return self._wire.timers.next()
-
     # -- requests
 
-    def _receive(self, request: Request, source: Address) -> None:
+    def _receive_request(self, request: Request, source: Address) -> None:
         try:
             check_request(request)
             via = request.via.stamped(source)
@@ -249,7 +257,7 @@ class Proxy:
     def _is_own(self, uri: SipUri) -> bool:
         if uri.host.lower() in self._domains:
             return True
-        return (uri.host, uri.address.port) == (self._wire.local.host, self._wire.local.port)
+        return (uri.host, uri.address.port) == (self._step.local.host, self._step.local.port)
 
     def _take_own_routes(self, request: Request) -> bool:
         """Is the request inside a dialog that came through here? Our routes have served when they are on top."""
@@ -274,19 +282,19 @@ class Proxy:
 
     def _answer(self, response: Response, source: Address) -> None:
         to = source if source.reliable else response.via.reply_to._replace(transport=source.transport)
-        self._wire.transmit(response.write(), to, f"{response.status} of the proxy")
+        self._step.transmit(response.write(), to, f"{response.status} of the proxy")
 
     def _complain(self, error: SipError, source: Address) -> None:
         answer = complaint(error)
         if answer is not None:
-            self._wire.transmit(answer.write(), source, "it was not understood")
+            self._step.transmit(answer.write(), source, "it was not understood")
 
     # -- the registrar
 
     def _register(self, request: Request, source: Address) -> None:
         refused = None
         if self._guard is not None:
-            refused = challenge(request, source, self._guard, "authorization", self._wire.now)
+            refused = challenge(request, source, self._guard, "authorization", self._step.now)
         if request.headers.values("require"):
             refused = refuse(request, 420, ("unsupported", ", ".join(request.headers.values("require"))))
         user = address_of_record(read_sip_uri(str(request.receiver.uri)))
@@ -295,19 +303,19 @@ class Proxy:
         if refused is None and not self._is_own(read_sip_uri(user)):
             refused = refuse(request, 404)
         if refused is None:
-            bindings = self.location.register(user, request, source, self._wire.now)
+            bindings = self.location.register(user, request, source, self._step.now)
             self._set_sweep()
             refused = self._registered(request, bindings)
         self._answer(refused, source)
 
     def _set_sweep(self) -> None:
-        if len(self.location) and self._wire.timers.next() is None:
-            self._wire.after(SWEEP, SWEEP_SECONDS)
+        if len(self.location) and SWEEP not in self._step.timers:
+            self._step.set_timer(SWEEP, SWEEP_SECONDS)
 
     def _registered(self, request: Request, bindings: list[Binding]) -> Response:
         made = refuse(request, 200)
         for one in bindings:
-            left = max(1, round(one.expires_at - self._wire.now))
+            left = max(1, round(one.expires_at - self._step.now))
             params = (*one.contact.params, ("expires", str(left)))
             made.headers.add("contact", str(NameAddr(one.contact.uri, one.contact.display, params)))
         return made
@@ -323,14 +331,14 @@ class Proxy:
                 return
         branch = self._branch(request)
         request.uri, to = self._target(request, branch)
-        if (to.host, to.port) == (self._wire.local.host, self._wire.local.port):
+        if (to.host, to.port) == (self._step.local.host, self._step.local.port):
             raise SipError("the request would come back to this proxy", 482)
         request.headers.set("max-forwards", str(max(0, hops - 1)))
         if request.method == "INVITE":
             self._record_route(request, source, to)
-        via = Via(to.transport.upper(), self._wire.local.host, self._wire.local.port, (("branch", branch),))
+        via = Via(to.transport.upper(), self._step.local.host, self._step.local.port, (("branch", branch),))
         request.headers.push("via", str(via))
-        self._wire.transmit(request.write(), to, f"{request.method} on its way")
+        self._step.transmit(request.write(), to, f"{request.method} on its way")
 
     def _refusal(self, request: Request, source: Address, hops: int, *, inside: bool) -> Response | None:
         if hops == 0:
@@ -338,7 +346,7 @@ class Proxy:
         if request.headers.values("proxy-require"):
             return refuse(request, 420, ("unsupported", ", ".join(request.headers.values("proxy-require"))))
         if self._guard is not None and not inside and request.method != "CANCEL":
-            return challenge(request, source, self._guard, "proxy-authorization", self._wire.now)
+            return challenge(request, source, self._guard, "proxy-authorization", self._step.now)
         return None
 
     def _branch(self, request: Request) -> str:
@@ -365,7 +373,7 @@ class Proxy:
         uri = read_sip_uri(request.uri)
         if not self._is_own(uri):
             return request.uri, self._hop_of_contact(uri)
-        found = self.location.bindings(address_of_record(uri), self._wire.now)
+        found = self.location.bindings(address_of_record(uri), self._step.now)
         if not found:
             raise SipError("no device of this user is registered", 480)
         return str(found[0].uri), found[0].hop
@@ -379,7 +387,7 @@ class Proxy:
         for transport in dict.fromkeys((source.transport, to.transport)):
             params = (("transport", transport), ("lr", None), ("k", self._sign(request.call_id)))
             assert transport in TRANSPORTS
-            where = f"{bracketed(self._wire.local.host)}:{self._wire.local.port}"
+            where = f"{bracketed(self._step.local.host)}:{self._step.local.port}"
             request.headers.push("record-route", f"<sip:{where}{write_params(params)}>")
 
     # -- responses
@@ -387,7 +395,7 @@ class Proxy:
     def _back(self, response: Response) -> None:
         """Only what has our Via on top (16.11), to the one below it."""
         own = read_via(response.headers.pop("via"))
-        if (own.host, own.port) != (self._wire.local.host, self._wire.local.port) or "via" not in response.headers:
+        if (own.host, own.port) != (self._step.local.host, self._step.local.port) or "via" not in response.headers:
             return
         via = response.via
-        self._wire.transmit(response.write(), via.reply_to, f"{response.status} on its way back")
+        self._step.transmit(response.write(), via.reply_to, f"{response.status} on its way back")

@@ -11,9 +11,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from recado.protocols.sip.events import Registered, RegistrationFailed, Unregistered, Wire
+from recado.protocols.sip.events import AgentSettings, Registered, RegistrationFailed, Step, Unregistered
 from recado.protocols.sip.messages import Request, Response
-from recado.protocols.sip.settings import AgentSettings
 from recado.protocols.sip.text import SipError, param, read_number
 from recado.protocols.sip.transactions import Outgoing, Requests
 from recado.protocols.sip.uri import NameAddr, SipUri, read_name_addr, read_sip_uri, same_uri
@@ -24,8 +23,8 @@ _LONGEST = 86_400
 
 
 class Registration:
-    def __init__(self, settings: AgentSettings, wire: Wire, requests: Requests) -> None:
-        self._settings, self._wire, self._requests = settings, wire, requests
+    def __init__(self, settings: AgentSettings, step: Step, requests: Requests) -> None:
+        self._settings, self._step, self._requests = settings, step, requests
         self._call_id = ""
         self._instance = f'"<urn:uuid:{settings.device}>"'
         self._tidied = False
@@ -55,14 +54,14 @@ class Registration:
         if not self.wanted:
             raise SipError("this user agent is not registered")
         self.wanted = False
-        self._wire.timers.cancel(REFRESH)
+        self._step.cancel_timer(REFRESH)
         self._send()
 
     def fire(self) -> None:
         self._send()
 
     def contact(self) -> SipUri:
-        local = self._wire.local
+        local = self._step.local
         params = (("transport", "tcp"),) if local.reliable else ()
         return SipUri(local.host, user=self._settings.name, port=local.port, params=params)
 
@@ -92,7 +91,7 @@ class Registration:
         assert self._contact is not None
         if not self._call_id:
             # Not the same after a restart, since the numbers begin again.
-            self._call_id, self._tag = f"reg-{self._settings.device}-{self._wire.token()}", self._wire.token()
+            self._call_id, self._tag = f"reg-{self._settings.device}-{self._step.new_name()}", self._step.new_name()
         user = f"<{self._settings.aor}>"
         made = Request(method="REGISTER", uri=str(self._domain()))
         for name, value in (
@@ -128,11 +127,11 @@ class Registration:
         self._old = []
         if not self.wanted:
             self._contact = None
-            self._wire.report(Unregistered())
+            self._step.report(Unregistered())
             return
         granted = self._granted(response)
-        self._wire.after(REFRESH, granted * self._settings.refresh_ratio)
-        self._wire.report(Registered(granted, tuple(response.headers.values("contact"))))
+        self._step.set_timer(REFRESH, granted * self._settings.refresh_ratio)
+        self._step.report(Registered(granted, tuple(response.headers.values("contact"))))
         self._tidy(response)
 
     def _tidy(self, response: Response) -> None:
@@ -166,14 +165,14 @@ class Registration:
         """Without an end while it is wanted; a goodbye that nobody hears is not repeated, it expires."""
         if not self.wanted:
             self._contact = None
-            self._wire.report(Unregistered())
+            self._step.report(Unregistered())
             return
         timers = self._settings.timers
         wait = min(timers.register_retry * 2 ** min(self._failures, 30), timers.register_retry_most) if again else None
         self._failures += 1
         if wait is not None:
-            self._wire.after(REFRESH, wait)
-        self._wire.report(RegistrationFailed(status, reason, wait))
+            self._step.set_timer(REFRESH, wait)
+        self._step.report(RegistrationFailed(status, reason, wait))
 
 
 # --- Has the device moved? The decision of the address monitor (mobility document, section 3.4) ----------------------

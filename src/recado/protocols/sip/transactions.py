@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from recado.protocols.sip.digest import Authenticator, is_stale
-from recado.protocols.sip.events import TimerKey, Wire
+from recado.protocols.sip.events import Step, TimerKey
 from recado.protocols.sip.limits import SipLimits, SipTimers
 from recado.protocols.sip.messages import Request, Response, Via, reply
 from recado.protocols.sip.uri import Address
@@ -30,16 +30,16 @@ from recado.protocols.sip.uri import Address
 
 
 Kind: TypeAlias = Literal["invite client", "client", "invite server", "server"]
-Step: TypeAlias = tuple[str, tuple[str, ...]]
+Transition: TypeAlias = tuple[str, tuple[str, ...]]
 
-START: dict[Kind, Step] = {
+START: dict[Kind, Transition] = {
     "invite client": ("calling", ("set A", "set B", "send")),
     "client": ("trying", ("set E", "set F", "send")),
     "invite server": ("proceeding", ("set 100", "tell")),
     "server": ("trying", ("tell",)),
 }
 
-TABLE: dict[Kind, dict[tuple[str, str], Step]] = {
+TABLE: dict[Kind, dict[tuple[str, str], Transition]] = {
     "invite client": {
         ("calling", "A"): ("calling", ("set A", "send")),
         ("calling", "B"): ("terminated", ("timeout",)),
@@ -178,8 +178,8 @@ class TransactionUser(Protocol):
 
 
 class Transactions:
-    def __init__(self, wire: Wire, timers: SipTimers, limits: SipLimits, user: TransactionUser) -> None:
-        self._wire, self._timers, self._limits, self._user = wire, timers, limits, user
+    def __init__(self, step: Step, timers: SipTimers, limits: SipLimits, user: TransactionUser) -> None:
+        self._step, self._timers, self._limits, self._user = step, timers, limits, user
         self.clients: dict[str, Transaction] = {}
         self.servers: dict[str, Transaction] = {}
 
@@ -187,7 +187,7 @@ class Transactions:
 
     def send(self, request: Request, to: Address, owner: Any) -> Transaction:
         """Begin a client transaction; the request gets a Via with a new branch."""
-        via = self._wire.new_via(to.transport)
+        via = self._step.new_via(to.transport)
         request.headers.push("via", str(via))
         return self._begin(request, via, to, owner)
 
@@ -216,7 +216,7 @@ class Transactions:
 
     def respond(self, transaction: Transaction, response: Response) -> None:
         transaction.kept = response.write()
-        self._step(transaction, f"send {status_class(response.status)}", None)
+        self._advance(transaction, f"send {status_class(response.status)}", None)
 
     # -- what comes in
 
@@ -224,7 +224,7 @@ class Transactions:
         via = response.via
         found = self.clients.get(f"{via.branch} {response.cseq.method}") if via.branch else None
         if found is not None:
-            self._step(found, status_class(response.status), response)
+            self._advance(found, status_class(response.status), response)
         elif response.cseq.method == "INVITE" and 200 <= response.status < 300:
             self._user.on_stray(response)
 
@@ -239,11 +239,11 @@ class Transactions:
         found = self.servers.get(key)
         if found is not None:
             found.peer = self._answer_address(via, source)
-            self._step(found, "request", None)
+            self._advance(found, "request", None)
             return
         refusal = self._refusal(request, source)
         if refusal is not None:
-            self._wire.transmit(refusal.write(), self._answer_address(via, source), "refused without a transaction")
+            self._step.transmit(refusal.write(), self._answer_address(via, source), "refused without a transaction")
             return
         kind: Kind = "invite server" if request.method == "INVITE" else "server"
         made = Transaction(kind, key, request, self._answer_address(via, source))
@@ -266,7 +266,7 @@ class Transactions:
         if found is None or found.state == "accepted":
             self._user.on_ack(request)
         else:
-            self._step(found, "ack", None)
+            self._advance(found, "ack", None)
 
     def invite_of(self, cancel: Request) -> Transaction | None:
         return self.servers.get(server_key(cancel, "INVITE"))
@@ -274,7 +274,7 @@ class Transactions:
     def unreachable(self, address: Address) -> None:
         for table in (self.clients, self.servers):
             for transaction in [one for one in table.values() if one.peer == address]:
-                self._step(transaction, "error", None)
+                self._advance(transaction, "error", None)
 
     # -- the machine
 
@@ -283,12 +283,12 @@ class Transactions:
         side, name, letter = key
         found = (self.clients if side == "client" else self.servers).get(name)
         if found is not None:
-            self._step(found, letter, None)
+            self._advance(found, letter, None)
 
-    def _step(self, transaction: Transaction, what: str, message: Any) -> None:
-        step = TABLE[transaction.kind].get((transaction.state, what))
-        if step is not None:
-            self._enter(transaction, *step, message)
+    def _advance(self, transaction: Transaction, what: str, message: Any) -> None:
+        found = TABLE[transaction.kind].get((transaction.state, what))
+        if found is not None:
+            self._enter(transaction, *found, message)
 
     def _enter(self, transaction: Transaction, state: str, actions: tuple[str, ...], message: Any) -> None:
         before, transaction.state = transaction.state, state
@@ -297,7 +297,7 @@ class Transactions:
         if state != before:
             for letter in ALIVE.get((transaction.kind, before), ()):
                 if letter not in ALIVE.get((transaction.kind, state), ()):
-                    self._wire.timers.cancel(self._timer(transaction, letter))
+                    self._step.cancel_timer(self._timer(transaction, letter))
         for action in actions:
             self._act(transaction, action, message)
 
@@ -311,7 +311,7 @@ class Transactions:
         match action:
             case "send":
                 if transaction.kept:
-                    self._wire.transmit(transaction.kept, transaction.peer, f"{transaction.kind}: {transaction.state}")
+                    self._step.transmit(transaction.kept, transaction.peer, f"{transaction.kind}: {transaction.state}")
             case "tell" if "client" in transaction.kind:
                 self._user.on_response(transaction, message)
             case "tell":
@@ -320,10 +320,10 @@ class Transactions:
                 self._user.on_timeout(transaction)
             case "ack":
                 ack = ack_of_refusal(transaction.request, message)
-                self._wire.transmit(ack.write(), transaction.peer, "a refusal is acknowledged")
+                self._step.transmit(ack.write(), transaction.peer, "a refusal is acknowledged")
             case "trying":
                 transaction.kept = transaction.kept or reply(transaction.request.headers, 100).write()
-                self._wire.transmit(transaction.kept, transaction.peer, "the user agent takes its time")
+                self._step.transmit(transaction.kept, transaction.peer, "the user agent takes its time")
             case _:
                 self._set(transaction, action.removeprefix("set "))
 
@@ -333,7 +333,7 @@ class Transactions:
         reliable = transaction.peer.reliable
         seconds = duration(letter, self._timers, repeats, reliable=reliable, state=transaction.state)
         if seconds is not None:
-            self._wire.after(self._timer(transaction, letter), seconds)
+            self._step.set_timer(self._timer(transaction, letter), seconds)
 
 
 def server_key(request: Request, method: str) -> str:
@@ -390,11 +390,11 @@ class Outgoing:
 
 
 class Requests:
-    def __init__(self, wire: Wire, transactions: Transactions, authenticator: Authenticator) -> None:
-        self._wire, self._transactions, self._authenticator = wire, transactions, authenticator
+    def __init__(self, step: Step, transactions: Transactions, authenticator: Authenticator) -> None:
+        self._step, self._transactions, self._authenticator = step, transactions, authenticator
 
     def send(self, out: Outgoing) -> Outgoing:
-        self._authenticator.sign(out.request, self._wire.rng)
+        self._authenticator.sign(out.request, self._step.rng)
         out.transaction = self._transactions.send(out.request, out.to, out)
         return out
 

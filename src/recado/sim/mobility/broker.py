@@ -29,9 +29,8 @@ from recado.matching.staged import StagedIndex
 from recado.model.codec import read_event, write_flat
 from recado.model.values import parse_time
 from recado.protocols import machine
-from recado.protocols.machine import CancelTimer, Effect, Rng, SetTimer
-from recado.protocols.rudp import Acknowledged, Delivered, Disconnected, RudpConnection, RudpSettings, Transmit
-from recado.protocols.rudp.connection import Carrier
+from recado.protocols.machine import Asked, CancelTimer, Deliver, Effect, Report, Rng, Send, SetTimer
+from recado.protocols.rudp import Acknowledged, Disconnected, MoveTo, RudpConnection, RudpSettings, SendMessage
 from recado.protocols.rudp.packet import decode
 from recado.protocols.session import messages as m
 from recado.sim.mobility.disk import LogEntry, SimulatedLog, SimulatedStore, instant
@@ -59,15 +58,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Call:
     """A session of a device; ``key`` is its consumer at the broker, 0 while it has none."""
 
-    __slots__ = ("address", "applied", "carrier", "conn", "id", "key", "nids", "seen", "version", "wait", "who")
+    __slots__ = ("address", "applied", "conn", "connection", "id", "key", "seen", "version", "wait", "who")
 
-    def __init__(self, call_id: str, who: tuple[str, str], conn: int, carrier: Carrier) -> None:
-        self.id, self.who, self.conn, self.carrier = call_id, who, conn, carrier
+    def __init__(self, call_id: str, who: tuple[str, str], conn: int, connection: RudpConnection) -> None:
+        self.id, self.who, self.conn, self.connection = call_id, who, conn, connection
         self.version = self.applied = self.key = 0
         self.address = ""
         self.seen: int | None = None
         self.wait = T1_SECONDS
-        self.nids: dict[int, int] = {}  # of the notifications in RUDP's hands, by handle
 
 
 class Publication(msgspec.Struct):
@@ -89,6 +87,8 @@ class BrokerNode:
         self._consumers: dict[int, Call] = {}
         self._keys = 0
         self._out: list[Effect] = []
+        self._rng: Rng
+        self._todo: deque[tuple[Call, Effect]] = deque()  # what the connections want
         self._effects: deque[s.Effect] = deque()  # of the broker, to be carried out
         self._index = StagedIndex(plain=True)
         self._ending: list[SubscriptionState] = []
@@ -103,12 +103,13 @@ class BrokerNode:
         self._store: SimulatedStore
 
     def handle(self, stimulus: machine.Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        self._rng = rng
         match stimulus:
             case machine.Received(_, Datagram(source, _, content)):
                 self._receive(source, content, now, rng)
             case machine.TimerFired(("rudp", conn)):
                 if conn in self._conns:
-                    self._conns[conn].carrier.fired(now)
+                    self._tell_connection(self._conns[conn], stimulus, now)
             case machine.TimerFired(("accepted", call)):
                 self._accept_again(call)
             case machine.TimerFired("log"):
@@ -135,7 +136,7 @@ class BrokerNode:
 
     def connection(self, device: str, user: str) -> RudpConnection:
         """The connection of a device that is connected."""
-        return self._consumers[self.user(user).consumers[device].key].carrier.connection
+        return self._consumers[self.user(user).consumers[device].key].connection
 
     # -- what survives a crash -----------------------------------------------------------------------------------------
 
@@ -279,7 +280,7 @@ class BrokerNode:
                 if call is not None:
                     if call.applied == 0:
                         self._confirm(call, now)  # it has our answer, or it could not send this
-                    call.carrier.connection.received(content, source, now)
+                    self._tell_connection(call, machine.Received(source, content), now)
 
     def _invite(self, invite: Invite, source: str, rng: Rng) -> None:
         call = self._calls.get(invite.call)
@@ -288,8 +289,8 @@ class BrokerNode:
             return
         if call is None:
             conn = rng.randrange(2**32)
-            connection = RudpConnection(self._rudp, conn, invite.conn, source)
-            call = Call(invite.call, (invite.user, invite.device), conn, Carrier(connection, ("rudp", conn), _transmit))
+            connection = RudpConnection(self._rudp, conn, invite.conn, source, timer=("rudp", conn))
+            call = Call(invite.call, (invite.user, invite.device), conn, connection)
             self._calls[invite.call] = self._conns[conn] = call
         if invite.version >= call.version:
             if invite.version > call.version:
@@ -319,7 +320,7 @@ class BrokerNode:
         call.applied = call.version
         self._out.append(CancelTimer(("accepted", call.id)))
         if call.version > 1:
-            call.carrier.connection.move(call.address, now)
+            self._tell_connection(call, Asked(MoveTo(call.address)), now)
         if call.key == 0:
             self._keys += 1
             call.key = self._keys
@@ -333,41 +334,39 @@ class BrokerNode:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
+    def _tell_connection(self, call: Call, stimulus: machine.Stimulus, now: float) -> None:
+        self._todo.extend((call, effect) for effect in call.connection.handle(stimulus, now, self._rng))
+
     def _work(self, now: float) -> None:
         """Carry out what the connections want, until they want nothing more."""
-        busy = True
-        while busy:
-            busy = False
-            for call in list(self._calls.values()):
-                effects, told = call.carrier.step(now)
-                self._out += effects
-                for one in told:
-                    busy = True
-                    self._take(call, one, now)
+        while self._todo:
+            call, effect = self._todo.popleft()
+            if self._calls.get(call.id) is call:  # else the session has ended meanwhile
+                self._take(call, effect, now)
 
     def _say(self, call: Call, message: m.FromService, now: float, number: int | None = None) -> None:
         """``number`` is the nid of a notification, or a notice's number below 0."""
-        if call.carrier.connection.failed:
-            return
-        handle = call.carrier.connection.send(m.encode([message]), now)
-        if number is not None:
-            call.nids[handle] = number
+        if not call.connection.failed:
+            self._tell_connection(call, Asked(SendMessage(m.encode([message]), (call.key, number))), now)
 
-    def _take(self, call: Call, told: Any, now: float) -> None:
-        match told:
-            case Delivered(message):
+    def _take(self, call: Call, effect: Effect, now: float) -> None:
+        match effect:
+            case Send(str(address), packet):
+                self._out.append(datagram(BROKER, address, packet))
+            case SetTimer() | CancelTimer():
+                self._out.append(effect)
+            case Deliver(message):
                 for request in m.from_agent(message):
                     self._request(call, request, now)
-            case Acknowledged(handle):
-                number = call.nids.pop(handle, None)
-                if number is not None and number < 0:
+            case Report(Acknowledged((key, number))) if key == call.key and number is not None:
+                if number < 0:
                     self._apply(s.ConfirmNotices(call.key, [-number]), now)
-                elif number is not None:
+                else:
                     self._apply(s.Acknowledge(call.key, number), now)
-            case Disconnected():
+            case Report(Disconnected()):
                 self._consumers.pop(call.key, None)
                 self._apply(s.ConsumerLost(call.key), now)
-                call.key, call.nids = 0, {}  # until the next session update
+                call.key = 0  # until the next session update
                 if not self.settings.queues:
                     self._apply(s.Purge(call.who[0], tell=False), now)
 
@@ -437,10 +436,6 @@ class BrokerNode:
         self._index.add(matchable(subscription), checked=True)
         self._forget_ended()
         self._answer_stored(call, m.Subscribed(req, subscription.id, subscription.expires_at.isoformat()))
-
-
-def _transmit(transmit: Transmit) -> Effect:
-    return datagram(BROKER, transmit.address, transmit.datagram)
 
 
 def _message(notice: Notice) -> m.FromService:

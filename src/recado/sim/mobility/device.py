@@ -7,6 +7,7 @@ more (481) gets a new one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,7 @@ import msgspec
 
 from recado.protocols import machine
 from recado.protocols.machine import CancelTimer, Deliver, Effect, Persist, Report, Rng, Send, SetTimer
-from recado.protocols.rudp import Delivered, Disconnected, RudpConnection, RudpSettings, Transmit
-from recado.protocols.rudp.connection import Carrier
+from recado.protocols.rudp import Disconnected, Resume, RudpConnection, RudpSettings, SendMessage
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import Agent
 from recado.protocols.session.commands import AgentSettings, Dial, Reachable, Took
@@ -60,7 +60,8 @@ class Device:
         self._conn = self._version = 0
         self._inviting_since: float | None = None
         self._wait = T1_SECONDS
-        self.link: Carrier | None = None
+        self.connection: RudpConnection | None = None
+        self._todo: deque[Effect] = deque()  # what the connection wants
         self._out: list[Effect] = []
 
     def handle(self, stimulus: machine.Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
@@ -71,8 +72,7 @@ class Device:
             case machine.TimerFired(("agent", timer)):
                 self._tell(machine.TimerFired(timer), now, rng)
             case machine.TimerFired("rudp"):
-                if self.link is not None:
-                    self.link.fired(now)
+                self._tell_connection(stimulus, now, rng)
             case machine.TimerFired("invite"):
                 self._invite_again(now, rng)
             case machine.Asked(Refresh()):
@@ -81,26 +81,26 @@ class Device:
                 self._move(address, now, rng)
             case _:
                 self._tell(stimulus, now, rng)
-        self._step(now, rng)
+        self._work(now, rng)
         out, self._out = self._out, []
         return out
 
     def inspect(self) -> dict[str, Any]:
-        link = None if self.link is None else self.link.connection.inspect()
-        return {"address": self.address, "call": self._call, "agent": self.agent.inspect(), "rudp": link}
+        rudp = None if self.connection is None else self.connection.inspect()
+        return {"address": self.address, "call": self._call, "agent": self.agent.inspect(), "rudp": rudp}
 
     # -- signalling
 
     def _invite(self, now: float, rng: Rng) -> None:
-        if self.link is None:
+        if self.connection is None:
             self._call, self._conn, self._version = f"{self.me}-{rng.randrange(2**48)}", rng.randrange(2**32), 0
         self._version += 1
         self._inviting_since, self._wait = now, T1_SECONDS
         self._send_invite()
 
     def _send_invite(self) -> None:
-        seen = self.agent.inbox.seen if self._tells_seen else None
-        invite = Invite(self._call, self._version, self.user, self.agent.settings.device, self._conn, seen)
+        seen = self.agent.session.inbox.seen if self._tells_seen else None
+        invite = Invite(self._call, self._version, self.user, self.agent.session.settings.device, self._conn, seen)
         self._send(BROKER, invite)
         self._out.append(SetTimer("invite", self._wait))
 
@@ -117,15 +117,14 @@ class Device:
     def _received(self, source: str, content: Any, now: float, rng: Rng) -> None:
         match content:
             case bytes():
-                if self.link is not None:
-                    self.link.connection.received(content, source, now)
+                self._tell_connection(machine.Received(source, content), now, rng)
             case Accepted(call, version, conn) if call == self._call and version == self._version:
                 self._send(source, Confirmed(call, version))
                 if self._inviting_since is not None:
                     self._updated(conn, source, now, rng)
             case Unknown(call, version) if call == self._call and version == self._version:
-                self._call, self.link, self._inviting_since = "", None, None
-                if self.agent.state == "dialling":
+                self._call, self.connection, self._inviting_since = "", None, None
+                if self.agent.session.state == "dialling":
                     self._invite(now, rng)
                 else:
                     self._tell(machine.LinkDown(BROKER), now, rng)
@@ -133,19 +132,18 @@ class Device:
     def _updated(self, conn: int, source: str, now: float, rng: Rng) -> None:
         self._inviting_since = None
         self._out.append(CancelTimer("invite"))
-        if self.link is None:
-            connection = RudpConnection(self._rudp, self._conn, conn, source, now)
-            self.link = Carrier(connection, "rudp", self._transmit)
+        if self.connection is None:
+            self.connection = RudpConnection(self._rudp, self._conn, conn, source, now)
         else:
-            self.link.connection.resume(now)
-        if self.agent.state == "dialling":
+            self._tell_connection(machine.Asked(Resume()), now, rng)
+        if self.agent.session.state == "dialling":
             self._tell(machine.LinkUp(BROKER), now, rng)
 
     def _move(self, address: str | None, now: float, rng: Rng) -> None:
         self.address = address
         if address is None or not self._updates:
             return
-        if self.agent.state in ("connected", "dialling"):
+        if self.agent.session.state in ("connected", "dialling"):
             self._invite(now, rng)
         else:
             self._tell(machine.Asked(Reachable()), now, rng)
@@ -157,8 +155,8 @@ class Device:
         for effect in self.agent.handle(stimulus, now, rng):
             match effect:
                 case Send(_, messages):
-                    if self.link is not None and not self.link.connection.failed:
-                        self.link.connection.send(m.encode(messages), now)
+                    if self.connection is not None and not self.connection.failed:
+                        self._tell_connection(machine.Asked(SendMessage(m.encode(messages))), now, rng)
                 case SetTimer(timer, seconds):
                     self._out.append(SetTimer(("agent", timer), seconds))
                 case CancelTimer(timer):
@@ -171,22 +169,22 @@ class Device:
                 case Deliver() | Report() | Persist():
                     self._out.append(effect)
 
-    def _step(self, now: float, rng: Rng) -> None:
-        """Carry out what the connection wants, until it wants nothing more."""
-        while self.link is not None:
-            effects, told = self.link.step(now)
-            self._out += effects
-            for one in told:
-                match one:
-                    case Delivered(message):
-                        self._tell(machine.Received(BROKER, m.from_service(message)), now, rng)
-                    case Disconnected():
-                        self._tell(machine.LinkDown(BROKER), now, rng)
-            if not told:
-                return
+    def _tell_connection(self, stimulus: machine.Stimulus, now: float, rng: Rng) -> None:
+        if self.connection is not None:
+            self._todo.extend(self.connection.handle(stimulus, now, rng))
 
-    def _transmit(self, transmit: Transmit) -> Effect:
-        return datagram(self.address or self.me, transmit.address, transmit.datagram)
+    def _work(self, now: float, rng: Rng) -> None:
+        """Carry out what the connection wants, until it wants nothing more."""
+        while self._todo:
+            match effect := self._todo.popleft():
+                case Send(str(address), packet):
+                    self._out.append(datagram(self.address or self.me, address, packet))
+                case Deliver(message):
+                    self._tell(machine.Received(BROKER, m.from_service(message)), now, rng)
+                case Report(Disconnected()):
+                    self._tell(machine.LinkDown(BROKER), now, rng)
+                case SetTimer() | CancelTimer():
+                    self._out.append(effect)
 
     def _send(self, target: str, content: Any) -> None:
         self._out.append(datagram(self.address or self.me, target, content))

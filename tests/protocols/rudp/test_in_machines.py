@@ -1,10 +1,21 @@
 """Connections inside machines, run by the simulator: the pure code that the service runs, in virtual time."""
 
+from collections import deque
+from random import Random
+
 import pytest
 
-from recado.protocols.machine import Asked, CancelTimer, Deliver, Received, Report, Send, SetTimer, TimerFired
-from recado.protocols.rudp import Acknowledged, Delivered, Disconnected, Failed, RudpConnection, profile
-from recado.protocols.rudp.connection import Carrier
+from recado.protocols.machine import Asked, CancelTimer, Received, Report, Send, SetTimer, TimerFired
+from recado.protocols.rudp import (
+    Acknowledged,
+    Disconnected,
+    Failed,
+    MoveTo,
+    Resume,
+    RudpConnection,
+    SendMessage,
+    profile,
+)
 from recado.protocols.rudp.packet import encode_ack
 from recado.sim.draws import uniform
 from recado.sim.faults import Cuts, Duplication, Loss, Reordering
@@ -18,53 +29,46 @@ class Talker:
     """Sends what it is asked to, again after failures. Its address is its node and the place where that is now."""
 
     def __init__(self, own, other, peer, settings):
-        self.place, self.queue, self.open = 0, [], {}
-        self.link = Carrier(RudpConnection(settings, own, other, (peer, 0)), "rudp", self._send)
-
-    def _send(self, transmit):
-        (peer, place), here = transmit.address, self.place
-        return Send(peer, (place, here, transmit.datagram), why="RUDP")
+        self.place, self.queue, self.lost = 0, deque(), []
+        self.connection = RudpConnection(settings, own, other, (peer, 0))
 
     def handle(self, stimulus, now, rng):
-        connection = self.link.connection
         match stimulus:
-            case Received(sender, (place, source, datagram)) if place == self.place:
-                connection.received(datagram, (sender, source), now)
-            case TimerFired("rudp"):
-                self.link.fired(now)
+            case Received(sender, (place, source, datagram)):
+                told = Received((sender, source), datagram) if place == self.place else None
             case Asked(("say", message)):
-                self.queue.append(message)
+                told = self.queue.append(message)
             case Asked(("move", place)):
                 self.place = place
-                connection.resume(now)
+                told = Asked(Resume())
             case Asked(("peer is at", peer, place)):
-                connection.move((peer, place), now)
-        effects, told = self._step(now)
-        while self.queue and not connection.failed:
-            message = self.queue.pop(0)
-            self.open[connection.send(message, now)] = message
-            more, told_more = self._step(now)
-            effects, told = effects + more, told + told_more
-        return effects + [tell for output in told for tell in self._tell(output)]
-
-    def _step(self, now):
-        effects, told = self.link.step(now)
-        lost = [self.open.pop(output.handle) for output in told if isinstance(output, Failed)]
-        self.queue[:0] = lost
-        for output in told:
-            if isinstance(output, Acknowledged):
-                del self.open[output.handle]
-        return effects, told
-
-    def _tell(self, output):
-        match output:
-            case Delivered(message):
-                yield Deliver(message)
-            case Disconnected(error):
-                yield Report(str(error))
+                told = Asked(MoveTo((peer, place)))
+            case _:
+                told = stimulus
+        todo = deque(self.connection.handle(told, now, rng) if told else ())
+        out = []
+        while todo or (self.queue and not self.connection.failed):
+            if not todo:
+                message = self.queue.popleft()
+                todo.extend(self.connection.handle(Asked(SendMessage(message, message)), now, rng))
+                continue
+            match effect := todo.popleft():
+                case Send((peer, place), datagram):
+                    out.append(Send(peer, (place, self.place, datagram), why="RUDP"))
+                case Report(Failed(message)):
+                    self.lost.append(message)
+                case Report(Disconnected(error)):
+                    self.queue.extendleft(reversed(self.lost))
+                    self.lost.clear()
+                    out.append(Report(str(error)))
+                case Report(Acknowledged()):
+                    pass
+                case _:
+                    out.append(effect)
+        return out
 
     def inspect(self):
-        return self.link.connection.inspect()
+        return self.connection.inspect()
 
 
 def play(seed, *, name, loss, moves):
@@ -117,22 +121,21 @@ def test_a_run_is_repeatable():
 
 
 def test_the_timer_is_set_once_and_cancelled():
-    link = Carrier(RudpConnection(profile("lab"), 1, 2, "peer"), "rudp")
-    assert link.step(0.0) == ([], [])
-    link.connection.send(b"x", 0.0)
-    effects, _ = link.step(0.0)
-    assert [type(effect) for effect in effects] == [Send, SetTimer]
-    assert effects[0].receiver == "peer"
-    assert effects[1] == SetTimer("rudp", 0.3)
-    assert link.step(0.1) == ([], [])
-    link.connection.received(encode_ack(1, 1, 0), "peer", 0.1)
-    assert link.step(0.1) == ([CancelTimer("rudp")], [Acknowledged(1)])
+    connection, rng = RudpConnection(profile("lab"), 1, 2, "peer", timer=("rudp", 1)), Random(0)
+    first, timer = connection.handle(Asked(SendMessage(b"x", "first")), 0.0, rng)
+    assert (type(first), first.receiver, timer) == (Send, "peer", SetTimer(("rudp", 1), 0.3))
+    assert connection.handle(Asked(SendMessage(b"y", "second")), 0.1, rng) == []
+    done, second = connection.handle(Received("peer", encode_ack(1, 1, 0)), 0.1, rng)
+    assert (done, type(second)) == (Report(Acknowledged("first")), Send)
+    assert connection.handle(TimerFired(("rudp", 1)), 0.3, rng) == [SetTimer(("rudp", 1), pytest.approx(0.1, abs=0.1))]
+    assert connection.handle(Received("peer", encode_ack(1, 2, 100)), 0.3, rng) == [
+        Report(Acknowledged("second")),
+        CancelTimer(("rudp", 1)),
+    ]
 
 
 def test_a_timer_that_fires_an_ulp_early_is_enough():
-    link = Carrier(RudpConnection(profile("lab"), 1, 2, "peer", 0.1), "rudp")
-    link.connection.send(b"x", 0.1)
-    link.step(0.1)
-    link.fired(0.39999999999999997)
-    effects, _ = link.step(0.39999999999999997)
+    connection, rng = RudpConnection(profile("lab"), 1, 2, "peer", 0.1), Random(0)
+    connection.handle(Asked(SendMessage(b"x")), 0.1, rng)
+    effects = connection.handle(TimerFired("rudp"), 0.39999999999999997, rng)
     assert [type(effect) for effect in effects] == [Send, SetTimer]
