@@ -11,7 +11,7 @@ from random import Random
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "src" / "recado" / "data" / "sample"
 COMPILED = [f"recado.matching.{path.stem}" for path in (ROOT / "src" / "recado" / "matching").glob("*.py")]
-COMPILED.remove("recado.matching.snapshot")
+COMPILED.remove("recado.matching.index")
 
 _BLOCK = re.compile(r"^```(filter(?:-same|-error)?)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 

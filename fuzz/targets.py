@@ -19,7 +19,7 @@ from recado.filters.cost import check_filter
 from recado.filters.evaluate import matches
 from recado.filters.records import read_subscription
 from recado.filters.syntax import Syntax, format_filter, parse_filter
-from recado.matching import snapshot
+from recado.matching import index as snapshot
 from recado.matching.index import Index
 from recado.model.codec import read_batch, read_event, write_cloudevent, write_flat
 from recado.model.event import Event

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from recado.filters.evaluate import matches
-from recado.matching import snapshot
+from recado.matching import index as snapshot
 from recado.matching.batch import match_batch, match_events
 from recado.matching.index import Index
 from recado.matching.naive import NaiveMatcher

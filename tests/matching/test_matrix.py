@@ -17,11 +17,10 @@ from benchmarks.workloads import Ranges, to_events
 from matching.exact.check import long_lists
 from matching.oracle import ids_by_event
 from recado.matching.batch import match_batch, match_events
-from recado.matching.index import Index
+from recado.matching.index import Index, from_bytes, to_bytes
 from recado.matching.kernels import matrix
 from recado.matching.kernels.postings import GRID, LENGTH, LISTS_TOP, MATRIX, START
 from recado.matching.naive import NaiveMatcher
-from recado.matching.snapshot import from_bytes, to_bytes
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, Exists, Filter, Not, Or, Regex
 from recado.model.subscription import Subscription

@@ -16,11 +16,10 @@ import pytest
 from matching.oracle import engines, ids_by_event
 from matching.workload import churned, random_event, random_filter
 from recado.errors import RecadoError
-from recado.matching import snapshot
+from recado.matching import index as snapshot
 from recado.matching.batch import match_events
-from recado.matching.index import Index
+from recado.matching.index import Index, SnapshotError, from_bytes, to_bytes
 from recado.matching.naive import NaiveMatcher
-from recado.matching.snapshot import SnapshotError, from_bytes, to_bytes
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Similar, Sql, Text
 from recado.model.subscription import Subscription

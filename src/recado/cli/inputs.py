@@ -203,7 +203,7 @@ def _skip_line(stream: io.BufferedReader[Any]) -> None:
         pass
 
 
-# --- subscriptions and events -----------------------------------------------------------------------------------------
+# --- subscriptions and events ----------------------------------------------------------------------------------------
 
 
 class Counts(msgspec.Struct):

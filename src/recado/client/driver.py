@@ -129,7 +129,7 @@ class StateFile:
             raise ClientError(f"the state file {self.path} cannot be written: {error}") from None
 
 
-# --- The agent, its driver, its transport and its application -------------------------------------------------------
+# --- The agent, its driver, its transport and its application --------------------------------------------------------
 
 _encode = msgspec.json.Encoder().encode
 _FRAME_MESSAGES = 4_096

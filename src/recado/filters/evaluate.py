@@ -47,7 +47,7 @@ def walk(tree: Filter) -> Iterator[Filter]:
         stack.extend(reversed(KINDS[type(node)].parts(node)))
 
 
-# --- in steps ---------------------------------------------------------------------------------------------------------
+# --- in steps --------------------------------------------------------------------------------------------------------
 #
 # Whoever must not be kept waiting (the event loop of a service) cannot ask ``evaluate`` about a filter that takes long:
 # a filter with many predicates, on an event with many long strings, may take a second. ``decide`` is a generator that

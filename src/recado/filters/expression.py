@@ -491,7 +491,7 @@ def _refuse_continuation(reader: Reader, frame: _Frame) -> NoReturn:
     reader.fail(f"expected 'and', 'or' or the end but found {reader.describe()}", hint)
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 
 def format_expression(node: Filter) -> str:

@@ -248,7 +248,7 @@ def _instant(reader: Reader) -> datetime:
         reader.fail(str(error), 'write t"2026-01-31T12:30:00Z" or t"2026-01-31T09:30:00-03:00"')
 
 
-# --- how names and values are written ---------------------------------------------------------------------------------
+# --- how names and values are written --------------------------------------------------------------------------------
 
 _PLAIN = re.compile(PLAIN_NAME)
 _ESCAPE_OF = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\\": "\\\\"}

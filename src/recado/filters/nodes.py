@@ -178,7 +178,7 @@ class PredicateKind(NodeKind[N]):
         return f"{node.name} {self.describe_condition(node)}"
 
 
-# --- comparisons ------------------------------------------------------------------------------------------------------
+# --- comparisons -----------------------------------------------------------------------------------------------------
 
 _ORDER: dict[CompareOp, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -355,7 +355,7 @@ class ExistsKind(PredicateKind[Exists]):
         return (0,)
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
+# --- text ------------------------------------------------------------------------------------------------------------
 
 
 class TextKind(PredicateKind[Text]):
@@ -490,7 +490,7 @@ class SimilarKind(PredicateKind[Similar]):
         return (node.text,)
 
 
-# --- nodes that speak of no attribute, or of several ------------------------------------------------------------------
+# --- nodes that speak of no attribute, or of several -----------------------------------------------------------------
 
 
 class ConstantKind(NodeKind[Constant]):
@@ -652,7 +652,7 @@ def _operand(part: Filter) -> list[Written]:
     return [part]
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table -------------------------------------------------------------------------------------------------------
 
 
 class Kinds(dict[type[Any], NodeKind[Any]]):
@@ -713,7 +713,7 @@ def from_items(items: list[Any]) -> Filter:
     return node
 
 
-# --- checks and values that several kinds share -----------------------------------------------------------------------
+# --- checks and values that several kinds share ----------------------------------------------------------------------
 
 
 def _check_name(name: str, limits: Limits) -> None:

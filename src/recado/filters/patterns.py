@@ -106,7 +106,7 @@ def like_regex(pattern: str, fold: bool) -> Pattern:
     return re2.compile("".join(parts), options)  # type: ignore[no-any-return]
 
 
-# --- similarity -------------------------------------------------------------------------------------------------------
+# --- similarity ------------------------------------------------------------------------------------------------------
 
 
 def similarity(left: str, right: str) -> float:
@@ -131,7 +131,7 @@ def may_be_similar(left: str, right: str, threshold: float) -> bool:
     return 3 * shorter >= (threshold - ROUNDING) * longer
 
 
-# --- the operators of Text --------------------------------------------------------------------------------------------
+# --- the operators of Text -------------------------------------------------------------------------------------------
 
 
 class Fixed(NamedTuple):

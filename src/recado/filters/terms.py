@@ -35,7 +35,7 @@ from recado.filters.sets import (
 from recado.model.filter import And, Constant, Filter, Not, Or, Predicate, Similar, Sql, Text
 from recado.model.values import Kind
 
-# --- opaque literals: predicates that no value set can hold, and what is known about them -----------------------------
+# --- opaque literals: predicates that no value set can hold, and what is known about them ----------------------------
 #
 # Suffixes, parts, wildcards, regular expressions, similarity, anything that ignores case, and CESQL. A conjunction
 # keeps such a predicate as it is, true or false. What the algebra knows about them is sound and not complete:
@@ -176,7 +176,7 @@ def candidates(values: ValueSet, literals: list[tuple[Literal, bool]]) -> Iterat
             yield low + filler + "".join(parts) + filler + tail
 
 
-# --- terms ------------------------------------------------------------------------------------------------------------
+# --- terms -----------------------------------------------------------------------------------------------------------
 
 Dimension = str | Literal
 Term = dict[Dimension, ValueSet]

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from recado.filters.expression import parse
 from recado.matching.batch import match_batch, match_events
-from recado.matching.index import Index
+from recado.matching.index import Index, from_bytes, to_bytes
 from recado.matching.kernels.jit import KERNELS
-from recado.matching.snapshot import from_bytes, to_bytes
 from recado.model.codec import write_flat
 from recado.model.event import Event
 from recado.model.filter import And, Between

@@ -156,7 +156,7 @@ def _enlarge(bound: socket.socket) -> None:
                 bound.setsockopt(socket.SOL_SOCKET, forced, _BUFFER_BYTES)
 
 
-# --- One RUDP connection on an endpoint: its machine, its driver, and call-backs for what it delivers and reports ----
+# --- One RUDP connection on an endpoint: its machine, its driver, and call-backs for what it delivers and reports
 
 
 OnDone: TypeAlias = Callable[[Unreachable | None], None]

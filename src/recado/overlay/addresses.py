@@ -115,7 +115,7 @@ def find_node(name: str) -> Path:
     raise OverlayError(f"{several}; name one with --node: {here}")
 
 
-# --- Who may connect: addresses, the shared key, TLS, and the one rule about listening -----------------------------
+# --- Who may connect: addresses, the shared key, TLS, and the one rule about listening -------------------------------
 
 
 class Address(msgspec.Struct, frozen=True, order=True):

@@ -119,7 +119,7 @@ def shown(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=repr)
 
 
-# --- The machine of a node, its driver, its state and its environment -------------------------------------------------
+# --- The machine of a node, its driver, its state and its environment ------------------------------------------------
 
 log = logging.getLogger("recado.overlay")
 

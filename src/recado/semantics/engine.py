@@ -229,7 +229,7 @@ def align(
     return (semantics or shared()).align(constraints, attributes, settings)
 
 
-# --- What a process was told: knowledge from files --------------------------------------------------------------------
+# --- What a process was told: knowledge from files -------------------------------------------------------------------
 #
 # What semantic subscriptions are understood by besides the lexicon, as one value.
 #

@@ -66,7 +66,7 @@ def read_limited(path: Path, most: int, what: str) -> bytes:
     return content
 
 
-# --- arrays in a file -------------------------------------------------------------------------------------------------
+# --- arrays in a file ------------------------------------------------------------------------------------------------
 #
 # A file of arrays is read in a few milliseconds, and refused whole if a byte of it is wrong:
 #

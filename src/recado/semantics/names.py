@@ -149,7 +149,7 @@ def _bare(word: str) -> str:
     return word.removesuffix("'s")
 
 
-# --- From a name to its words -----------------------------------------------------------------------------------------
+# --- From a name to its words ----------------------------------------------------------------------------------------
 #
 # From a name to its words: tokens, lemmas, parts of speech, concepts, synonyms and frequencies (3.1, 4.14).
 #

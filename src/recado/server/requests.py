@@ -149,7 +149,7 @@ def mailboxes_of(user: User) -> list[MailboxInfo]:
     return shown
 
 
-# --- Requests to subscribe --------------------------------------------------------------------------------------------
+# --- Requests to subscribe -------------------------------------------------------------------------------------------
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _NOT_KEPT = ("id", "ttl", "expires_at", "scope")

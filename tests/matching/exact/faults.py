@@ -200,7 +200,7 @@ simple(
 )
 simple(
     "only one branch of an or leads to the filter",
-    "matching.trees:access_set",
+    "matching.program:access_set",
     lambda real, tree: (real(tree) or [])[:1] or None,
 )
 
@@ -211,7 +211,7 @@ def _(planter: Planter) -> None:
         found = real(leaf)
         return (0.0, [leaf]) if found is None and leaf.op in (0, 2, 3) else found
 
-    planter.function("matching.trees:_leaf_access", leaf_access)
+    planter.function("matching.program:_leaf_access", leaf_access)
 
 
 @fault("a tree forgets the last of three parts")
@@ -246,7 +246,7 @@ def _(planter: Planter) -> None:
         real(store, pc, best)
         store.words[pc] |= was_last
 
-    planter.function("matching.access:_move_front", move_front)
+    planter.function("matching.kernels.access:_move_front", move_front)
 
 
 @fault("a range counts as verified where its list is found")
@@ -257,7 +257,7 @@ def _(planter: Planter) -> None:
             return -1 if word & 128 else pc + 3
         return real(words, pc)
 
-    planter.function("matching.access:begin", begin)
+    planter.function("matching.kernels.access:begin", begin)
 
 
 @fault("the last cell that a range touches is left out")
@@ -266,7 +266,7 @@ def _(planter: Planter) -> None:
         after = real(store, conjunction, at, number, count)
         return after - 1 if after - count > 1 else after
 
-    planter.function("matching.access:_cells", cells)
+    planter.function("matching.kernels.access:_cells", cells)
 
 
 @fault("one level of cells is not looked at")
@@ -276,12 +276,12 @@ def _(planter: Planter) -> None:
         store.lists[number, 4] &= ~2
         return after
 
-    planter.function("matching.access:_cells", cells)
+    planter.function("matching.kernels.access:_cells", cells)
 
 
 simple(
     "an entry with several paths is not marked as such",
-    "matching.access:targets",
+    "matching.kernels.access:targets",
     lambda real, store, pc: abs(real(store, pc)),
 )
 
@@ -292,7 +292,7 @@ def _(planter: Planter) -> None:
         part, start, size = real(op, bytes_, at, length, attribute)
         return (part, at, size) if part % 3 == 1 else (part, start, size)
 
-    planter.function("matching.access:fragment", fragment)
+    planter.function("matching.kernels.access:fragment", fragment)
 
 
 @fault("nobody looks for fragments of one length")
@@ -302,10 +302,10 @@ def _(planter: Planter) -> None:
         store.attributes[:, 3:] &= ~(1 << 1)
         return after
 
-    planter.function("matching.access:_targets_of_test", targets)
+    planter.function("matching.kernels.access:_targets_of_test", targets)
 
 
-simple("who is removed stays in the lists", "matching.access:unlink", lambda real, *arguments: True)
+simple("who is removed stays in the lists", "matching.kernels.access:unlink", lambda real, *arguments: True)
 
 
 @fault("with one posting another goes")
@@ -315,7 +315,7 @@ def _(planter: Planter) -> None:
         if lists[number, 1] > 1:
             lists[number, 1] -= 1
 
-    planter.function("matching.postings:take_out", take_out)
+    planter.function("matching.kernels.postings:take_out", take_out)
 
 
 @fault("a table that grows forgets keys")
@@ -325,7 +325,7 @@ def _(planter: Planter) -> None:
         kept[::3] = 0
         real(kept, target, state)
 
-    planter.function("matching.postings:table_copy", copy)
+    planter.function("matching.kernels.postings:table_copy", copy)
 
 
 @fault("a block of postings is given to two lists")
@@ -334,12 +334,12 @@ def _(planter: Planter) -> None:
         real(postings, heads, start, capacity)
         postings[start, 0] = start
 
-    planter.function("matching.postings:release_block", release)
+    planter.function("matching.kernels.postings:release_block", release)
 
 
 simple(
     "a rank is one too low",
-    "matching.access:rank_of",
+    "matching.kernels.access:rank_of",
     lambda real, bounds, start, count, value: max(0, real(bounds, start, count, value) - (value > 100)),
 )
 
@@ -351,20 +351,20 @@ def _code_test(real, op, code, argument):
     return code >= 0 and code != argument if op == 1 else real(op, code, argument)
 
 
-simple("what is of another kind differs", "matching.kernel:code_test", _code_test)
+simple("what is of another kind differs", "matching.kernels.verify_event:code_test", _code_test)
 simple(
     "NaN is absent",
-    "matching.kernel:code_test",
+    "matching.kernels.verify_event:code_test",
     lambda real, op, code, argument: code >= 0 if op == 3 else real(op, code, argument),
 )
 simple(
     "a number between two floats is compared by the wrong one",
-    "matching.kernel:range_test",
+    "matching.kernels.verify_event:range_test",
     lambda real, word, low, high, down, up: real(word, low, high, up, down),
 )
 simple(
     "a set is searched up to its last value",
-    "matching.kernel:in_set",
+    "matching.kernels.verify_event:in_set",
     lambda real, codes, at, count, code: real(codes, at, count - 1, code),
 )
 
@@ -375,20 +375,20 @@ def _(planter: Planter) -> None:
         common = min(length, size)
         return real(data, at, common, words, pattern, common)
 
-    planter.function("matching.texts:compare_text", compare)
+    planter.function("matching.kernels.texts:compare_text", compare)
 
 
 simple(
     "the end of a string is compared with its beginning",
-    "matching.texts:text_test",
+    "matching.kernels.texts:text_test",
     lambda real, op, *arguments: real(6 if op == 7 else op, *arguments),
 )
 simple(
     "a search stops one place too early",
-    "matching.texts:contains",
+    "matching.kernels.texts:contains",
     lambda real, data, at, length, *pattern: real(data, at, length - 1, *pattern),
 )
-simple("a question mark stands for a byte", "matching.texts:next_character", lambda real, data, at, end: at + 1)
+simple("a question mark stands for a byte", "matching.kernels.texts:next_character", lambda real, data, at, end: at + 1)
 simple("what the kernel cannot decide holds", "filters.evaluate:evaluate", lambda real, filter, view: True)
 simple("what the kernel cannot decide fails", "filters.evaluate:evaluate", lambda real, filter, view: False)
 
@@ -403,7 +403,7 @@ def _(planter: Planter) -> None:
             open_blank(blank).codes[int(event[size - 1])] = int(event[room + size - 1])
         return counts
 
-    planter.function("matching.single:match_event", match_event)
+    planter.function("matching.kernels.single:match_event", match_event)
 
 
 # -- batches
@@ -417,7 +417,7 @@ def _(planter: Planter) -> None:
         events[kept:last] = before[kept - first :]
         return kept
 
-    planter.function("matching.groups:rank_events", rank_events)
+    planter.function("matching.kernels.columns:rank_events", rank_events)
 
 
 @fault("a group loses its last event")
@@ -430,7 +430,7 @@ def _(planter: Planter) -> None:
             space.tally[key] = max(first, space.tally[key] - 1)
         return groups
 
-    planter.function("matching.groups:group_by_constant", group)
+    planter.function("matching.kernels.columns:group_by_constant", group)
 
 
 @fault("events of equal fragments get mixed up")
@@ -440,7 +440,7 @@ def _(planter: Planter) -> None:
         space.list_events[:count] = np.roll(space.list_events[:count], 1)
         return groups
 
-    planter.function("matching.groups:group_by_list", group)
+    planter.function("matching.kernels.columns:group_by_list", group)
 
 
 def _gather(real, row, batch, *rest):
@@ -449,8 +449,8 @@ def _gather(real, row, batch, *rest):
         real(row, batch, *rest)
 
 
-simple("codes gathered for another list are used again", "matching.dense:gather_codes", _gather)
-simple("numbers gathered for another list are used again", "matching.dense:gather_numbers", _gather)
+simple("codes gathered for another list are used again", "matching.kernels.dense:gather_codes", _gather)
+simple("numbers gathered for another list are used again", "matching.kernels.dense:gather_numbers", _gather)
 
 
 @fault("events that meet at a test push each other out")
@@ -460,7 +460,7 @@ def _(planter: Planter) -> None:
             waiting[row + jump] = 0
         real(masks, waiting, row, jump, mask, flip, size)
 
-    planter.function("matching.dense:move", move)
+    planter.function("matching.kernels.dense:move", move)
 
 
 @fault("what lies behind the end of a block counts")
@@ -470,12 +470,12 @@ def _(planter: Planter) -> None:
         space.mask[size : (size + 7) & ~7] = 1
         return total
 
-    planter.function("matching.dense:count_set", count_set)
+    planter.function("matching.kernels.dense:count_set", count_set)
 
 
 simple(
     "in a block what is in doubt is taken for sure",
-    "matching.verify:narrow",
+    "matching.kernels.verify_columns:narrow",
     lambda real, *arguments: abs(real(*arguments)),
 )
 
@@ -488,7 +488,7 @@ def _(planter: Planter) -> None:
             space.segments[count - 1, 2] -= 1
         return count
 
-    planter.function("matching.groups:segments_of", segments)
+    planter.function("matching.kernels.columns:segments_of", segments)
 
 
 @fault("results that find no room are lost")
@@ -498,7 +498,7 @@ def _(planter: Planter) -> None:
 
         return min(real(store, batch, space, *rest), len(open_space(space).found))
 
-    planter.function("matching.columns:match_columns", match_columns)
+    planter.function("matching.kernels.columns:match_columns", match_columns)
 
 
 @fault("fragments go on at the wrong place when the room is full")
@@ -509,7 +509,7 @@ def _(planter: Planter) -> None:
             space.at[3] += 1
         return count
 
-    planter.function("matching.groups:collect_fragments", collect)
+    planter.function("matching.kernels.columns:collect_fragments", collect)
 
 
 @fault("an entry counts for the first of its events only")
@@ -519,12 +519,12 @@ def _(planter: Planter) -> None:
         _, firsts = np.unique(kept, return_index=True)
         return owners[np.sort(firsts)], kept[np.sort(firsts)]
 
-    planter.function("matching.columns:distinct", distinct)
+    planter.function("matching.kernels.columns:distinct", distinct)
 
 
 simple(
     "subscriptions that share a filter are read from the wrong place",
-    "matching.columns:sort_by_event",
+    "matching.kernels.columns:sort_by_event",
     lambda real, events, entries, members, blocks, size: real(events, entries, members, np.roll(blocks, 1), size),
 )
 
@@ -536,7 +536,7 @@ def _(planter: Planter) -> None:
             word -= 1 << 32
         return real(store, pc, word, *rest)
 
-    planter.function("matching.dense:dense_test", dense_test)
+    planter.function("matching.kernels.dense:dense_test", dense_test)
 
 
 # -- subscriptions and their ids
@@ -575,29 +575,31 @@ def _(planter: Planter) -> None:
 # -- matrices
 
 
-simple("a posting moves without its bits", "matching.matrix:move_bits", lambda real, *arguments: None)
+simple("a posting moves without its bits", "matching.kernels.matrix:move_bits", lambda real, *arguments: None)
 simple(
     "a free place keeps the bits of what was there",
-    "matching.matrix:write_bits",
+    "matching.kernels.matrix:write_bits",
     lambda real, store, head, place, pc, value: None if value else real(store, head, place, pc, value),
 )
 simple(
     "an event takes the row of the next bin",
-    "matching.matrix:row_of",
+    "matching.kernels.matrix:row_of",
     lambda real, floats, edges, count, bits, size, value: real(floats, edges, count, bits, size, value) + size,
 )
 simple(
     "a matrix forgets the last posting of its list",
-    "matching.matrix:join_rows",
+    "matching.kernels.matrix:join_rows",
     lambda real, store, head, length, *rest: real(store, head, length - 1, *rest),
 )
 simple(
     "all events of a batch take the rows of the first",
-    "matching.matrix:join_rows",
+    "matching.kernels.matrix:join_rows",
     lambda real, store, head, length, which, places: real(store, head, length, 0, places),
 )
-simple("what a matrix leaves of a batch is not verified", "matching.matrix:pass_ranges_at", lambda real, *rest: -1)
-simple("what a matrix leaves is not verified", "matching.matrix:pass_ranges", lambda real, *rest: -1)
+simple(
+    "what a matrix leaves of a batch is not verified", "matching.kernels.matrix:pass_ranges_at", lambda real, *rest: -1
+)
+simple("what a matrix leaves is not verified", "matching.kernels.matrix:pass_ranges", lambda real, *rest: -1)
 
 
 # -- snapshots
@@ -605,12 +607,12 @@ simple("what a matrix leaves is not verified", "matching.matrix:pass_ranges", la
 
 simple(
     "a snapshot forgets filters that the kernel does not know",
-    "matching.snapshot:_header",
+    "matching.index:_header",
     lambda real, *arguments: msgspec.structs.replace(real(*arguments), opaque={}),
 )
 simple(
     "a snapshot forgets that text is looked into",
-    "matching.snapshot:_header",
+    "matching.index:_header",
     lambda real, index, arrays: msgspec.structs.replace(
         real(index, arrays), wants_text=[False] * len(index.dictionary.wants_text)
     ),
@@ -621,7 +623,9 @@ simple(
 
 
 simple(
-    "a column that was cut begins at its first row", "matching.cells:validity", lambda real, array: (real(array)[0], 0)
+    "a column that was cut begins at its first row",
+    "matching.kernels.cells:validity",
+    lambda real, array: (real(array)[0], 0),
 )
 simple(
     "an empty type is a type",
@@ -630,7 +634,7 @@ simple(
 )
 simple(
     "integers are their nearest floats",
-    "matching.cells:encode_integers",
+    "matching.kernels.cells:encode_integers",
     lambda real, *arguments: bool(real(*arguments)) or True,
 )
 
@@ -640,7 +644,7 @@ def _(planter: Planter) -> None:
     def encode(real, bits, first, values, table, keys, *rest):
         return real(bits, first, values, table, keys + 1 if len(keys) else keys, *rest)
 
-    planter.function("matching.cells:encode_integers", encode)
+    planter.function("matching.kernels.cells:encode_integers", encode)
 
 
 simple(
@@ -675,7 +679,7 @@ def tiny() -> Iterator[None]:
         real(self)
         self.found_events, self.found = np.zeros(8, np.int32), np.zeros(8, np.int64)
 
-    planter.function("matching.layout:Space.__init__", init)
+    planter.function("matching.kernels.layout:Space.__init__", init)
     assert layout.BLOCK == 8
     try:
         with long_lists(SMALL):

@@ -24,7 +24,7 @@ from matching.exact.generator import BOOLEANS, INSTANTS, NUMBERS, RARE, STRINGS,
 from matching.exact.vectors import Truths
 from recado.filters import expression
 from recado.filters.records import KnownFilters, read_subscription
-from recado.matching import snapshot
+from recado.matching import index as snapshot
 from recado.matching.batch import Pairs, match_batch, match_events
 from recado.matching.index import Index
 from recado.model.codec import write_cloudevent, write_flat

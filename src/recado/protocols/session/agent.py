@@ -183,7 +183,7 @@ def take_refusal(a: AgentState, error: m.Error, now: float, rng: Rng) -> None:
         hang_up(a, f"the service refused the session: {error.text}", now, rng)
 
 
-# --- What the application asks, what the service says, and what is due ------------------------------------------------
+# --- What the application asks, what the service says, and what is due -----------------------------------------------
 
 SERVICE = "service"
 _BUSY, _TOO_MANY = 503, 429

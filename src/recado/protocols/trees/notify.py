@@ -16,7 +16,7 @@ from recado.protocols.trees.messages import N, Stamp
 from recado.protocols.trees.state import HeldNotification, Out, State, TreeError, keep
 from recado.protocols.trees.table import Nodes, Row, speaks_of, verdicts_of
 
-# --- Causal order, which the tree document leaves for the future (section 7.2). Off unless ``causal`` is set --------
+# --- Causal order, which the tree document leaves for the future (section 7.2). Off unless ``causal`` is set ---------
 #
 # Every event of a publisher has a number among its events of that type. A notification carries the latest numbers that
 # its publisher knew of, from what it published, delivered, or was told with that: what the event may depend on. A

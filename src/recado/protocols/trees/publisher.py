@@ -270,7 +270,7 @@ def _forget_branch(state: State, op: int, id: str) -> None:
             del state.searches[op]
 
 
-# --- MPB: a publisher becomes a broker (section 2.6 of the tree document, corrected as ER19 asks) ---------------------
+# --- MPB: a publisher becomes a broker (section 2.6 of the tree document, corrected as ER19 asks) --------------------
 #
 # MB climbs ``next`` and takes the leaving publisher out of the rows. It goes on only for rows that have lost their last
 # origin; as printed, it also removed rows that still led to other publishers.

