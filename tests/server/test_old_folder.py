@@ -1,8 +1,8 @@
 """A data folder that an earlier Recado left when it was killed, opened by this one.
 
-The folder was made by a service of 17 November 2026, before its parts were rebuilt: mailboxes of five notifications, two
-durable subscriptions of Ana's (``cheap``: Price < 25, ``levels``: level > 3), eight ticks and one reading published
-while she was away, then kill -9.
+The folder was made by a service of 17 November 2026, before its parts were rebuilt: mailboxes of five notifications,
+two durable subscriptions of Ana's (``cheap``: Price < 25, ``levels``: level > 3), eight ticks and one reading
+published while she was away, then kill -9.
 """
 
 from __future__ import annotations

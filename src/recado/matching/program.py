@@ -1,8 +1,8 @@
 """Filters compiled into the programs of ``recado.matching.kernels.instructions``.
 
-A conjunction of predicates and negated predicates becomes a run of tests; any other filter a tree with jumps
-(``recado.matching.program``). A conjunction needs one access path, and ``recado.matching.kernels.access`` picks the most
-selective; that of a tree is picked here.
+A conjunction of predicates and negated predicates becomes a run of tests; any other filter a tree with jumps.
+A conjunction needs one access path, and ``recado.matching.kernels.access`` picks the most selective; that of a tree is
+picked here.
 """
 
 from __future__ import annotations

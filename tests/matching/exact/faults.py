@@ -47,7 +47,7 @@ class Planter:
     def function(self, place: str, wrong: Wrong) -> None:
         """``place`` is module:function below recado, or module:Class.method; ``wrong`` gets the real one first."""
         module_name, _, path = place.partition(":")
-        owner: Any = import_module(f"recado.{module_name}")
+        module = owner = import_module(f"recado.{module_name}")
         *classes, name = path.split(".")
         for one in classes:
             owner = getattr(owner, one)
@@ -58,6 +58,10 @@ class Planter:
 
         if classes:
             self.put(owner, name, planted)
+            for table in [table for table in vars(module).values() if isinstance(table, dict)]:
+                for key in [key for key, value in table.items() if value is real]:  # a table of methods by node kind
+                    table[key] = planted
+                    self._undo.append(lambda table=table, key=key: table.__setitem__(key, real))
         else:
             self.everywhere(real, planted)
 
@@ -160,7 +164,7 @@ simple(
 simple("of two ranges on a name the first counts", "matching.program:_intersection", lambda real, left, right: left)
 simple(
     "a set forgets its last value",
-    "matching.program:Compiler._set",
+    "matching.program:Compiler.compile_in",
     lambda real, self, node: real(self, msgspec.structs.replace(node, values=node.values[:-1])),
 )
 
@@ -168,17 +172,17 @@ simple(
 @fault("an empty set holds for everybody")
 def _(planter: Planter) -> None:
     def set_(real, self, node):
-        leaf = real(self, node)
+        tests = real(self, node)
         if not node.values:
-            leaf.flags ^= 1 << 6
-        return leaf
+            tests[0].flags ^= 1 << 6
+        return tests
 
-    planter.function("matching.program:Compiler._set", set_)
+    planter.function("matching.program:Compiler.compile_in", set_)
 
 
 simple(
     "a pattern that ignores case keeps its own",
-    "matching.program:Compiler._text",
+    "matching.program:Compiler.compile_text",
     lambda real, self, node: real(self, msgspec.structs.replace(node, pattern=node.pattern.upper())),
 )
 
@@ -231,7 +235,7 @@ simple(
 )
 simple(
     "a range of strings has no end",
-    "matching.program:Compiler._between",
+    "matching.program:Compiler.compile_between",
     lambda real, self, node: real(self, node)[:1],
 )
 

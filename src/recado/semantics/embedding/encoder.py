@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from recado.errors import RecadoError
 from recado.matching.kernels.jit import jit
-from recado.semantics.embedding.model import Tensors
 
 # --- The product of a few rows with a matrix of weights, in compiled code of our own ---------------------------------
 #
@@ -67,7 +66,7 @@ _EPSILON = 1e-12
 
 
 class Encoder:
-    def __init__(self, tensors: Tensors, heads: int = HEADS) -> None:
+    def __init__(self, tensors: dict[str, Floats], heads: int = HEADS) -> None:
         self._heads = heads
         try:
             self._words = tensors["embeddings.word_embeddings.weight"]
