@@ -25,12 +25,12 @@ from recado.server.config import (
     read_config,
 )
 from recado.server.control import ControlError, Request, ask
-from recado.server.http.identity import Rates, is_loopback
-from recado.server.http.problems import StatusError, TooManyError, UnauthenticatedError, problem, status_of, text_of
+from recado.server.identity import Rates, is_loopback
 from recado.server.listener import ListenError, bind, tls_context
 from recado.server.logs import JsonForm, TextForm, configure_logs
 from recado.server.metrics import COUNTS, DURATIONS, LABELLED, Histogram, Metrics, exposition
 from recado.server.permissions import Busy, Conflict, Denied, Unknown
+from recado.server.problems import StatusError, TooManyError, UnauthenticatedError, problem, status_of, text_of
 from recado.server.server import Server, open_tokens
 from recado.server.tokens import add_token, revoke_token
 from recado.store.log.settings import LogError
@@ -57,7 +57,7 @@ def test_a_bucket_allows_bursts_and_no_floods():
 
 
 def test_buckets_are_bounded(monkeypatch):
-    monkeypatch.setattr("recado.server.http.identity._MOST", 10)
+    monkeypatch.setattr("recado.server.identity._MOST", 10)
     rates = Rates(1, 1, lambda: 0.0)
     for number in range(100):
         rates.take(str(number))

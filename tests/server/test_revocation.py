@@ -10,9 +10,9 @@ from websockets.exceptions import ConnectionClosed
 import recado
 from recado.client.errors import ClientError
 from recado.server.consumer import REVOKED
-from recado.server.http.polls import Poll
-from recado.server.http.problems import UnauthenticatedError
 from recado.server.permissions import Principal
+from recado.server.polls import Poll
+from recado.server.problems import UnauthenticatedError
 from recado.server.tokens import TokenLine, add_token, read_tokens, revoke_token, write_tokens
 from server.running import Agent, http, m, raw, run, serving, until, ws_url
 

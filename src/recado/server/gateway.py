@@ -18,10 +18,10 @@ import msgspec
 from recado.model.limits import LIMITS
 from recado.server.config import Config
 from recado.server.engine import Engine
-from recado.server.http.identity import Identity, Rates
-from recado.server.http.polls import Polls
-from recado.server.http.problems import TooManyError, UnauthenticatedError
+from recado.server.identity import Identity, Rates
 from recado.server.permissions import Busy, Denied, Principal
+from recado.server.polls import Polls
+from recado.server.problems import TooManyError, UnauthenticatedError
 from recado.server.records import prepare
 from recado.server.requests import SubscriptionInfo
 from recado.server.tokens import Tokens

@@ -26,7 +26,7 @@ from recado.server.config import Config, ConfigError
 from recado.server.control import Control
 from recado.server.engine import Engine
 from recado.server.gateway import Gateway
-from recado.server.http.identity import is_loopback
+from recado.server.identity import is_loopback
 from recado.server.listener import Listener, bind, tls_context
 from recado.server.logs import configure_logs
 from recado.server.sip import SipListener

@@ -25,8 +25,8 @@ from recado.protocols.session import messages as m
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.server.consumer import REVOKED, OutgoingNotification
 from recado.server.gateway import Gateway
-from recado.server.http.problems import status_of, text_of
 from recado.server.permissions import Denied, Principal
+from recado.server.problems import status_of, text_of
 from recado.server.records import instant, shown
 
 # --- What waits to be sent on one connection, and how it becomes frames ----------------------------------------------

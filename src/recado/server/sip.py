@@ -31,10 +31,10 @@ from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_
 from recado.server.address_policy import may_send
 from recado.server.config import Config, ConfigError
 from recado.server.gateway import Gateway
-from recado.server.http.identity import is_loopback
-from recado.server.http.problems import TooManyError
+from recado.server.identity import is_loopback
 from recado.server.listener import ListenError
 from recado.server.permissions import Busy, Denied, Principal, anonymous, check_device
+from recado.server.problems import TooManyError
 from recado.server.sip_consumer import GOODBYE_SECONDS, SipConsumer
 from recado.server.tokens import SIP_REALM, Tokens
 

@@ -26,8 +26,8 @@ from recado.protocols.rudp.packet import show
 from recado.protocols.session import messages as m
 from recado.protocols.sip.sdp import Media
 from recado.server.gateway import Gateway
-from recado.server.http.problems import status_of, text_of
 from recado.server.permissions import Principal
+from recado.server.problems import status_of, text_of
 from recado.server.session import Batch, Outgoing, Session
 
 FRAME_BYTES = 32 * 1024

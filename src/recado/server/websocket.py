@@ -28,12 +28,12 @@ from websockets.server import ServerProtocol
 
 from recado.errors import RecadoError
 from recado.protocols.session import messages as m
+from recado.server.close import linger
 from recado.server.consumer import REVOKED
 from recado.server.gateway import Gateway
-from recado.server.http.close import linger
-from recado.server.http.identity import Caller
-from recado.server.http.problems import UnauthenticatedError, status_of, text_of
+from recado.server.identity import Caller
 from recado.server.permissions import Principal
+from recado.server.problems import UnauthenticatedError, status_of, text_of
 from recado.server.session import Batch, Outgoing, Session
 
 # --- A WebSocket as bytes: handshake, frames and the way it ends, without a word about what its messages mean --------

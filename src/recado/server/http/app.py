@@ -23,12 +23,12 @@ from starlette.responses import Response
 from recado.errors import RecadoError
 from recado.server.gateway import Gateway
 from recado.server.http import routes as service
-from recado.server.http.identity import Caller
 from recado.server.http.openapi import document
 from recado.server.http.operations import OPERATIONS, Operation
-from recado.server.http.problems import StatusError, answer, problem
 from recado.server.http.request import Call, ParameterError, json_answer
+from recado.server.identity import Caller
 from recado.server.permissions import Busy, Principal, Unknown
+from recado.server.problems import StatusError, answer, problem
 from recado.server.websocket import PATH
 
 _log = logging.getLogger("recado.http")

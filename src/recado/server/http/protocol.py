@@ -20,9 +20,9 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from recado.server.close import Lingering
 from recado.server.gateway import Gateway
-from recado.server.http.close import Lingering
-from recado.server.http.problems import CONTENT_TYPE, answer
+from recado.server.problems import CONTENT_TYPE, answer
 from recado.server.websocket import PATH, Connection
 
 HEAD_BYTES = 64 * 1024

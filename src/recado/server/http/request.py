@@ -18,8 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from recado.errors import RecadoError
 from recado.model.values import parse_time
 from recado.server.gateway import Gateway
-from recado.server.http.problems import StatusError, TooLargeError
 from recado.server.permissions import Principal
+from recado.server.problems import StatusError, TooLargeError
 
 _BYTES_A_SECOND = 16 * 1024
 T = TypeVar("T")

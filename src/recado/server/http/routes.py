@@ -18,10 +18,10 @@ from recado.model.event import Event
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.server.consumer import OutgoingNotification
 from recado.server.gateway import Gateway
-from recado.server.http.problems import TooLargeError
 from recado.server.http.request import MOST, Call, ParameterError, json_answer, lines_answer, page, raw_answer
 from recado.server.metrics import CONTENT_TYPE, exposition
 from recado.server.permissions import Unknown, authorise
+from recado.server.problems import TooLargeError
 from recado.server.records import instant, shown
 from recado.server.webhooks.dead_letters import Letter
 

@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recado.server.config import Access
-from recado.server.http.problems import TooManyError, UnauthenticatedError
 from recado.server.metrics import Metrics
 from recado.server.permissions import Denied, Principal, anonymous
+from recado.server.problems import TooManyError, UnauthenticatedError
 from recado.server.tokens import Tokens
 
 # --- Rates: how much one user, or one address, may do in a time ------------------------------------------------------

@@ -15,8 +15,8 @@ from contextlib import suppress
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
 from recado.server.consumer import REVOKED, OutgoingNotification
 from recado.server.engine import Engine
-from recado.server.http.problems import UnauthenticatedError
 from recado.server.permissions import Conflict, Principal
+from recado.server.problems import UnauthenticatedError
 from recado.server.tokens import Tokens
 
 WINDOW = 1_000
