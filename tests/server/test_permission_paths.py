@@ -163,9 +163,9 @@ def test_no_path_gives_one_user_anything_of_another(tmp_path):
             await ana.post("/v1/subscriptions", json={"id": "s"})
             await ana.post("/v1/events", json={"id": "1"})
             await ana.post("/v1/mailboxes/me/take", json={"wait": 5})
-            from recado.server.webhooks.dead_letters import Letter
+            from recado.server.webhooks.dead_letters import DeadLetter
 
-            server.gateway.letters.add(Letter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
+            server.gateway.letters.add(DeadLetter(0, "ana", "s", 1, "u", b"{}", "r", "t", 1))
             tried = 0
             for operation in OPERATIONS:
                 path = (

@@ -12,7 +12,7 @@ from recado.server.records import prepare, shown
 from recado.server.requests import webhook_device
 from recado.server.tokens import add_token
 from recado.server.webhooks import worker as sending_module
-from recado.server.webhooks.dead_letters import Letter, Letters
+from recado.server.webhooks.dead_letters import DeadLetter, DeadLetterStore
 from recado.server.webhooks.targets import Webhook, WebhookError, is_public, read_webhook, resolve
 from recado.server.webhooks.worker import Sender, Sending, headers, sending, sign
 from server.running import Agent, agent, http, m, run, serving, until, ws_url
@@ -136,7 +136,7 @@ def test_dead_letters_are_listed_retried_and_forgotten(tmp_path):
             await client.post(f"/v1/dead-letters/{number}/retry")
             await until(lambda: not len(server.gateway.letters))
             assert target.events[-1] == "bad"
-            server.gateway.letters.add(Letter(0, "ana", "gone", 1, "u", b"{}", "r", "t", 3))
+            server.gateway.letters.add(DeadLetter(0, "ana", "gone", 1, "u", b"{}", "r", "t", 3))
             [left] = (await client.get("/v1/dead-letters")).json()["dead_letters"]
             assert (await client.post(f"/v1/dead-letters/{left['number']}/retry")).status_code == 409
             assert (await client.delete(f"/v1/dead-letters/{left['number']}")).status_code == 204
@@ -159,7 +159,7 @@ def test_an_administrator_sees_the_dead_letters_of_all_a_page_at_a_time(tmp_path
             http(server, token=plain) as ana,
         ):
             for user in ("ana", "eva", "ana"):
-                server.gateway.letters.add(Letter(0, user, "s", 1, "u", b"{}", "r", "t", 3))
+                server.gateway.letters.add(DeadLetter(0, user, "s", 1, "u", b"{}", "r", "t", 3))
             first = (await admin.get("/v1/dead-letters?user=*&limit=2")).json()
             rest = (await admin.get(f"/v1/dead-letters?user=*&after={first['next']}")).json()
             assert [one["user"] for one in first["dead_letters"] + rest["dead_letters"]] == ["ana", "eva", "ana"]
@@ -393,17 +393,17 @@ def test_an_event_that_is_no_cloudevent_goes_as_it_is():
 
 
 def test_letters_are_kept_and_bounded(tmp_path):
-    letters = Letters(tmp_path / "l.sqlite", 3)
+    letters = DeadLetterStore(tmp_path / "l.sqlite", 3)
     for number in range(5):
-        letters.add(Letter(0, "ana", "s", number, "u", b"{}", "r", "t", 1))
+        letters.add(DeadLetter(0, "ana", "s", number, "u", b"{}", "r", "t", 1))
     assert [letter.nid for letter in letters.of("ana")] == [2, 3, 4]
     letters.close()
-    again = Letters(tmp_path / "l.sqlite", 3)
+    again = DeadLetterStore(tmp_path / "l.sqlite", 3)
     assert len(again) == 3
     assert again.purge("ana") == 3
     again.close()
     with pytest.raises(Exception, match="cannot be opened"):
-        Letters(tmp_path / "none" / "l.sqlite", 3)
+        DeadLetterStore(tmp_path / "none" / "l.sqlite", 3)
 
 
 def test_records_are_translated_on_their_way_in():

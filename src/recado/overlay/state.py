@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from recado.overlay.limits import OverlayError
+from recado.store.sqlite import open_database
 
 FILE = "state.db"
 
@@ -63,16 +64,22 @@ class FileState:
         self._changes: list[tuple[str, tuple[Any, ...]]] = []
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._database = sqlite3.connect(path, timeout=0.0, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
+            if not path.exists():
+                path.touch()
+        except OSError as error:
             raise OverlayError(f"the state file {path} cannot be opened: {error}") from None
+        database: sqlite3.Connection | None = None
         try:
+            database = self._database = open_database(path, pragmas=["locking_mode = EXCLUSIVE"])
             self._open(node, folder)
             self._read()
         except BaseException as error:
-            self._database.close()
+            if database is not None:
+                database.close()
             if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 raise OverlayError(f"the state folder {folder} is in use by another running node") from None
+            if isinstance(error, sqlite3.OperationalError) and "unable to open" in str(error):
+                raise OverlayError(f"the state file {path} cannot be opened: {error}") from None
             if not isinstance(error, sqlite3.Error | msgspec.DecodeError | UnicodeDecodeError):
                 raise
             raise OverlayError(
@@ -81,9 +88,6 @@ class FileState:
             ) from None
 
     def _open(self, node: str, folder: Path) -> None:
-        self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute("CREATE TABLE IF NOT EXISTS owner (node TEXT NOT NULL)")
         self._database.execute("CREATE TABLE IF NOT EXISTS saved (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
         self._database.execute("CREATE TABLE IF NOT EXISTS kept (subscription TEXT PRIMARY KEY)")

@@ -25,7 +25,7 @@ from recado.server.problems import TooManyError, UnauthenticatedError
 from recado.server.records import prepare
 from recado.server.requests import SubscriptionInfo
 from recado.server.tokens import Tokens
-from recado.server.webhooks.dead_letters import Letters
+from recado.server.webhooks.dead_letters import DeadLetterStore
 from recado.server.webhooks.worker import Webhooks
 from recado.store.log import Damage
 
@@ -43,7 +43,7 @@ class Gateway:
         self._publications = _per_second(config.limits.publish_per_second)
         self._requests = _per_second(config.limits.requests_per_second)
         self.polls = Polls(engine, config.limits.poll_seconds)
-        self.letters = Letters(Path(config.data) / LETTERS, config.webhooks.dead_letters)
+        self.letters = DeadLetterStore(Path(config.data) / LETTERS, config.webhooks.dead_letters)
         self.webhooks = Webhooks(engine, self.letters)
         self.connections = 0
         self._by_user: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A connection to an SQLite file that may be damaged."""
+"""How Recado opens SQLite files: durable, shared with readers, and possibly damaged."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from recado.store.log.settings import LogError
 
+DURABLE = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "journal_size_limit = 67108864")
+
 
 class Connection(sqlite3.Connection):
     """SQLite tells of a damaged schema in the very bytes of it; ``sqlite3`` fails on those that are no text."""
@@ -26,6 +28,32 @@ class Connection(sqlite3.Connection):
             damage = sqlite3.DatabaseError(f"the schema is damaged: {error}")
             damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise damage from error
+
+
+def open_database(
+    path: Path, *, busy_seconds: float = 0.0, is_writable: bool = True, pragmas: Iterable[str] = ()
+) -> Connection:
+    """Open a file in autocommit mode, from any thread; a commit returns after its fsync (WAL, ``synchronous = FULL``).
+
+    ``busy_seconds`` is how long a lock of another connection is waited for; ``pragmas`` come before all others. A file
+    that is not writable must exist, and is opened as it is. Raises ``sqlite3.Error``, with the file closed again.
+    """
+    mode = "rwc" if is_writable else "ro"
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Connection,
+    )
+    try:
+        for pragma in (*pragmas, *DURABLE) if is_writable else pragmas:
+            db.execute(f"PRAGMA {pragma}").fetchall()
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 # --- Many rows in a few statements -----------------------------------------------------------------------------------

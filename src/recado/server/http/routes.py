@@ -23,7 +23,7 @@ from recado.server.metrics import CONTENT_TYPE, exposition
 from recado.server.permissions import Unknown, authorise
 from recado.server.problems import TooLargeError
 from recado.server.records import instant, shown
-from recado.server.webhooks.dead_letters import Letter
+from recado.server.webhooks.dead_letters import DeadLetter
 
 HTTP_DEVICE = "http"
 """The device of subscriptions that name none."""
@@ -411,7 +411,7 @@ async def retry_dead_letter(call: Call) -> Response:
     return json_answer({"number": letter.number, "retried": True}, 202)
 
 
-def _letter(call: Call) -> Letter:
+def _letter(call: Call) -> DeadLetter:
     text = call.path("number")
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise ParameterError(f"the number of a dead letter is a whole number, not {text[:50]!r}")

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from recado.errors import RecadoError
-from recado.store.sqlite import Connection
+from recado.store.sqlite import open_database
 
+BUSY_SECONDS = 5.0
 _TABLE = """
 create table if not exists letters (
   number integer primary key autoincrement, user text not null, sub_id text not null, nid integer not null,
@@ -28,7 +29,7 @@ _COLUMNS = "number, user, sub_id, nid, url, event, reason, at, attempts"
 _OF = "(? = '*' or user = ?)"
 
 
-class Letter(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True):
     number: int
     user: str
     sub_id: str
@@ -44,15 +45,13 @@ class Letter(msgspec.Struct, frozen=True):
         return {**msgspec.structs.asdict(self), "event": msgspec.Raw(self.event)}
 
 
-class Letters:
+class DeadLetterStore:
     """All dead letters of a service."""
 
     def __init__(self, path: Path, most: int) -> None:
         self._most = max(most, 1)
         try:
-            self._database = sqlite3.connect(path, isolation_level=None, factory=Connection)
-            self._database.execute("pragma journal_mode = wal")
-            self._database.execute("pragma synchronous = full")
+            self._database = open_database(path, busy_seconds=BUSY_SECONDS)
             self._database.executescript(_TABLE)
         except sqlite3.Error as error:
             raise RecadoError(f"the dead letters in {path} cannot be opened: {error}") from None
@@ -60,7 +59,7 @@ class Letters:
     def __len__(self) -> int:
         return int(self._database.execute("select count(*) from letters").fetchone()[0])
 
-    def add(self, letter: Letter) -> None:
+    def add(self, letter: DeadLetter) -> None:
         """Keep a letter; its number is given here."""
         values = msgspec.structs.astuple(letter)[1:]
         columns = _COLUMNS.partition(", ")[2]
@@ -71,11 +70,11 @@ class Letters:
                 "delete from letters where number in (select number from letters order by number limit ?)", (surplus,)
             )
 
-    def of(self, user: str, limit: int = 1_000, after: int = 0) -> list[Letter]:
+    def of(self, user: str, limit: int = 1_000, after: int = 0) -> list[DeadLetter]:
         """The oldest letters of a user, or of all ("*"), with a number greater than ``after``."""
         return self._read(f"where {_OF} and number > ? order by number limit ?", user, user, after, limit)
 
-    def find(self, number: int) -> Letter | None:
+    def find(self, number: int) -> DeadLetter | None:
         found = self._read("where number = ?", number)
         return found[0] if found else None
 
@@ -92,6 +91,6 @@ class Letters:
     def close(self) -> None:
         self._database.close()
 
-    def _read(self, condition: str, *values: Any) -> list[Letter]:
+    def _read(self, condition: str, *values: Any) -> list[DeadLetter]:
         rows = self._database.execute(f"select {_COLUMNS} from letters {condition}", values)  # noqa: S608  # fixed texts
-        return [Letter(*row) for row in rows]
+        return [DeadLetter(*row) for row in rows]

@@ -31,7 +31,7 @@ from recado.server.consumer import OutgoingNotification
 from recado.server.engine import Engine
 from recado.server.permissions import Conflict, Principal, Unknown
 from recado.server.requests import SubscriptionInfo, webhook_device
-from recado.server.webhooks.dead_letters import Letter, Letters
+from recado.server.webhooks.dead_letters import DeadLetter, DeadLetterStore
 from recado.server.webhooks.targets import Address, Webhook, WebhookError, read_webhook, resolve
 from recado.version import __version__
 
@@ -185,7 +185,7 @@ class Item:
 
     __slots__ = ("event", "letter", "nid")
 
-    def __init__(self, nid: int, event: bytes, letter: Letter | None = None) -> None:
+    def __init__(self, nid: int, event: bytes, letter: DeadLetter | None = None) -> None:
         self.nid, self.event, self.letter = nid, event, letter
 
 
@@ -224,7 +224,7 @@ class Target:
 class Webhooks:
     """All webhooks of a service."""
 
-    def __init__(self, engine: Engine, letters: Letters) -> None:
+    def __init__(self, engine: Engine, letters: DeadLetterStore) -> None:
         self._engine, self._letters, self._settings = engine, letters, engine.config.webhooks
         self._metrics = engine.metrics
         self._places = asyncio.Semaphore(self._settings.concurrency)
@@ -271,7 +271,7 @@ class Webhooks:
         target = self._targets[user, sub_id] = Target(user, sub_id, webhook, self._work_on)
         self._engine.attach_webhook(user, webhook_device(sub_id), target)
 
-    def retry(self, letter: Letter) -> None:
+    def retry(self, letter: DeadLetter) -> None:
         """Send a dead letter again; it is forgotten when its target takes it."""
         target = self._targets.get((letter.user, letter.sub_id))
         if target is None or target.closed:
@@ -366,7 +366,9 @@ class Webhooks:
             return  # it stays the letter that it is
         at = format_time(datetime.fromtimestamp(int(time.time()), UTC))
         self._letters.add(
-            Letter(0, target.user, target.sub_id, item.nid, target.address, item.event, outcome.reason, at, attempts)
+            DeadLetter(
+                0, target.user, target.sub_id, item.nid, target.address, item.event, outcome.reason, at, attempts
+            )
         )
 
     def _forget(self, target: Target) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from recado import files
 from recado.store.log.rows import Row, is_intact, state_checksum
 from recado.store.log.settings import BusyError, LogError
-from recado.store.sqlite import Connection, run_many
+from recado.store.sqlite import open_database, run_many
 
 # --- Rows of the tail in one step of SQLite (see ``recado.store.sqlite`` for why): each column as one text, cut up
 # here
@@ -125,35 +125,12 @@ class Tail:
 
     def __init__(self, path: Path, *, writable: bool, busy_seconds: float) -> None:
         self.path = path
-        mode = "rwc" if writable else "ro"
+        checkpoints = (f"wal_autocheckpoint = {WAL_PAGES}",) if writable else ()
         try:
-            self._db = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=busy_seconds,
-                isolation_level=None,
-                check_same_thread=False,
-                factory=Connection,
-            )
+            self._db = open_database(path, busy_seconds=busy_seconds, is_writable=writable, pragmas=checkpoints)
         except sqlite3.Error as error:
             raise self._fail("cannot be opened", error) from error
         self._db.text_factory = bytes  # a damaged text need not be UTF-8
-        if writable:
-            self._configure()
-
-    def _configure(self) -> None:
-        try:
-            for pragma in (
-                "journal_mode = WAL",
-                "synchronous = FULL",
-                "fullfsync = 1",
-                "journal_size_limit = 67108864",
-                f"wal_autocheckpoint = {WAL_PAGES}",
-            ):
-                self._db.execute(f"PRAGMA {pragma}").fetchall()
-        except sqlite3.Error as error:
-            self.close()
-            raise self._fail("cannot be opened", error) from error
 
     def _fail(self, what: str, error: sqlite3.Error) -> LogError:
         passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING

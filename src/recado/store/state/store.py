@@ -24,7 +24,7 @@ from recado.broker.persistence import KINDS, Batch, Key, Kind, Loaded, Row
 from recado.broker.state import ORDINAL_BITS
 from recado.store.log.settings import LogError
 from recado.store.protocols import FencedError
-from recado.store.sqlite import Connection, check_wal, run_many
+from recado.store.sqlite import Connection, check_wal, open_database, run_many
 from recado.store.state.rows import (
     DISPATCHED,
     StateError,
@@ -326,10 +326,8 @@ class SqliteStateStore:
 
 def connect(path: Path) -> sqlite3.Connection:
     """The file, as it is always opened."""
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection)
+    db = open_database(path, busy_seconds=BUSY_SECONDS)
     db.text_factory = bytes  # a damaged text need not be UTF-8
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "journal_size_limit = 67108864"):
-        db.execute(f"PRAGMA {pragma}").fetchall()
     return db
 
 
