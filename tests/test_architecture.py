@@ -273,7 +273,7 @@ def test_a_message_walks_as_the_page_says(recorder):
         async with Node("a", limits=QUICK) as first, Node("b", limits=QUICK) as relay, Node("c", limits=QUICK) as last:
             relay.connect(str(first.address))
             relay.connect(str(last.address))
-            await relay.linked("a", "c")
+            await relay.wait_for_links("a", "c")
             await first.become_publisher("t")
             stream = await last.subscribe(Subscription("s", parse_filter("x > 1"), "t"))
             while not first.driver.machine.inspect()["tables"].get("t"):

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "glossary.md"
+RENAMES = ROOT / "docs" / "decisions" / "house.md"
+"""Tells which name was replaced by which, so it has the old ones."""
 
 DOCS = ("docs/*.md", "docs/decisions/*.md", "README.md", "CONTRIBUTING.md")
 SOURCE = ("src/recado/**/*.py",)
@@ -83,7 +85,7 @@ def used_names(source: str) -> Iterator[tuple[str, str]]:
 
 
 def checked() -> list[Path]:
-    return sorted(path for pattern in CHECKED for path in ROOT.glob(pattern) if path != PAGE)
+    return sorted(path for pattern in CHECKED for path in ROOT.glob(pattern) if path not in (PAGE, RENAMES))
 
 
 @pytest.mark.parametrize("path", checked(), ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -349,7 +349,7 @@ def _bare(name: str) -> str:
 
 
 class _ClippedResnik(WordNetWords):
-    """Resnik as the published tables seem to have it (13.6): what is shared, cut at 1 instead of scaled to it."""
+    """Resnik as the published tables seem to have it (13.6 of the outline): shared content cut at 1, not scaled."""
 
     def matrix(self, a: Sequence[Word], b: Sequence[Word]) -> Floats:
         return np.minimum(1.0, super().matrix(a, b) * self._most[0])
