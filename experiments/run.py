@@ -106,9 +106,7 @@ def _code(experiment: Experiment) -> str:
 
 def _keep(path: Path, answers: Answers) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(msgspec.json.encode(answers))
-    draft.replace(path)
+    files.replace(path, msgspec.json.encode(answers))
 
 
 def _answers(experiment: Experiment, out: Path, study: str, quick: bool) -> dict[str, float | str] | None:

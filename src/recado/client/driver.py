@@ -7,8 +7,6 @@ messages that the agent wants to send in one turn leave together, in few frames.
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from recado import files
 from recado.client.errors import ClientError
 from recado.net.driver import Driver
 from recado.protocols import machine
@@ -119,12 +118,7 @@ class StateFile:
         content = msgspec.json.encode({"device": self.device, "values": self.values})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())  # else a power cut could leave an empty file under the name
-            Path(name).replace(self.path)
+            files.replace(self.path, content, mode=0o600)
         except OSError as error:
             raise ClientError(f"the state file {self.path} cannot be written: {error}") from None
 

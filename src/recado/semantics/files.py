@@ -8,9 +8,7 @@ a reader sees the old one or the new one.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from recado import files
 from recado.errors import RecadoError
 
 
@@ -39,17 +38,10 @@ def _home(variable: str, otherwise: str) -> Path:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Put the content in the place of the file at once; a RecadoError if the folder does not take it."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+        files.replace(path, content)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise RecadoError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 

@@ -17,7 +17,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
@@ -111,14 +110,10 @@ def read_file(path: Path, load: Callable[[bytes], T]) -> T | None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Keep it, or warn."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(_digest(data) + data)
-        draft.replace(path)
+        files.replace(path, _digest(data) + data)
     except OSError as error:
-        with suppress(OSError):  # the folder may be a file, for instance
-            draft.unlink(missing_ok=True)
         warn_once(
             f"compiled kernels cannot be kept in {path.parent}: {error.strerror}. They are compiled at every start; "
             "NUMBA_CACHE_DIR names another folder"
