@@ -16,6 +16,7 @@ import msgspec
 
 from experiments.base import Experiment, Results, load
 from experiments.expected import ExperimentError
+from recado import files
 from recado.sim.runs.results import Journal, Row, code_digest, read_results, write_results
 from recado.sim.runs.run import execute_runs
 from recado.sim.runs.scenario import Scenario

@@ -23,6 +23,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
+from recado import files
+
 T = TypeVar("T")
 VERSIONS_KEPT = 4
 DAY = 86_400.0
