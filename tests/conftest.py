@@ -33,11 +33,20 @@ if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
     PLAIN_PLANS = {}
 
 
+ONE_WORKER = {"test_planted", "test_exact", "test_openapi", "test_transcripts"}
+
+
 def pytest_collection_modifyitems(items):
-    """Everything that starts a JVM runs in one worker: there is one session for all, and two JVMs are enough."""
+    """Which tests one worker has to run: what they share costs more than they do.
+
+    Everything that starts a JVM is one group: there is one session for all, and two JVMs are enough. Modules whose
+    fixtures work out what all their tests compare with are a group each.
+    """
     for item in items:
         if "spark" in item.fixturenames or "pipeline" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.path.stem in ONE_WORKER:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
