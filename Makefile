@@ -10,6 +10,7 @@ BENCH        ?= --quick
 EXPERIMENTS  ?= mobility semantics trees
 EXPERIMENT   ?= --quick
 FUZZ_SECONDS ?= 20
+WORKERS      ?= 3
 LONG         := coverage filters matching pairs service protocols overlay spark bounds fuzz
 
 PY    := $(VENV)/bin/python
@@ -43,16 +44,17 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-# Two workers take tests as they finish them; those on Spark share one session, so one worker has them all.
+# Workers take tests as they finish them; those on Spark share one session, so one worker has them all. There is one
+# worker more than cores, since many tests wait for processes and sockets.
 test: check
-	$(PY) -m pytest -n 2 --dist loadgroup
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 # The long tests, in parts of less than an hour each on two cores: `make test-all-matching` is one of them.
-LONGER = HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -n 2 --dist loadgroup --timeout=3600
+LONGER = HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -n $(WORKERS) --dist loadgroup --timeout=3600
 test-all: $(addprefix test-all-,$(LONG))
 
 test-all-coverage: check
-	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term --cov-fail-under=$(COVERAGE)
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term --cov-fail-under=$(COVERAGE)
 
 test-all-filters: $(DEV)
 	$(LONGER) -m "long or not long" tests/model tests/filters tests/semantics
@@ -76,7 +78,7 @@ test-all-spark: $(DEV)
 	$(LONGER) -m "long or not long" tests/pipeline tests/benchmarks tests/experiments tests/cli tests/sim/runs/test_spark.py
 
 test-all-bounds: $(DEV)
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath build/bounds) $(PY) -m pytest -n 2 tests/matching --timeout=1800
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath build/bounds) $(PY) -m pytest -n $(WORKERS) tests/matching --timeout=1800
 
 test-all-fuzz: $(FUZZ)
 	$(PY) fuzz/run.py --seconds $(FUZZ_SECONDS)
