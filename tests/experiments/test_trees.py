@@ -154,7 +154,7 @@ def test_the_report_is_whole_in_both_forms(quick_run):
 
 
 def test_what_was_run_is_not_run_again(quick_run, monkeypatch):
-    monkeypatch.setattr("experiments.run.execute", lambda runs, workers: [] if not runs else 1 / 0)
+    monkeypatch.setattr("experiments.run.execute_runs", lambda runs, workers: [] if not runs else 1 / 0)
     told = []
     run_experiment(EXPERIMENT, quick_run[1], quick=True, tell=told.append)
     assert {progress.part for progress in told} == {"studies", *EXPERIMENT.sweeps} - {"large"}

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from functools import partial
 from importlib.resources import files
 from math import log
 
@@ -44,7 +45,7 @@ def test_the_sample_corpus(spark, tmp_path, language):
 
 
 def test_many_files_of_all_sorts(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(frequencies, "splits_of", _small_splits)
+    monkeypatch.setattr(frequencies, "splits_of", partial(frequencies.splits_of, split_bytes=5000))
     corpus = tmp_path / "corpus"
     (corpus / "deep").mkdir(parents=True)
     lines = [{"text": f"Wind {n} over the stations", "n": n} for n in range(200)]
@@ -63,12 +64,6 @@ def test_many_files_of_all_sorts(spark, tmp_path, monkeypatch):
     assert "c.json.gz: cannot be read on: Not a gzipped file" in told
     again = run_frequencies(spark, [corpus / "empty.jsonl"], tmp_path / "out", text_field="text")
     assert (again["tokens"], again["words"]) == (0, 0)
-
-
-def _small_splits(files, text_field):
-    from recado.pipeline.frequencies import splits_of
-
-    return splits_of(files, text_field, split_bytes=5000)
 
 
 def test_texts_from_anywhere(spark, monkeypatch):

@@ -82,9 +82,9 @@ async def test_a_fault_is_counted_logged_told_and_mended_by_a_new_index(tmp_path
     assert "matching differed from the plain evaluator on 2 of " in trouble
     assert "the index was built anew" in trouble
     said = "the index misses it" if fault == "lost" else "the index matches it, the plain evaluator does not"
-    assert f"event '{sent}' and subscription '1': {said}; filter: n < 3; event: " in caplog.text
-    assert f'"n":{sent}' in caplog.text
-    assert "differ on subscription 's' of user 'ana'" in caplog.text
+    assert f"event '{sent}' and subscription '1': {said}; filter: n < 3; event: " in "\n".join(caplog.messages)
+    assert f'"n":{sent}' in "\n".join(caplog.messages)
+    assert "differ on subscription 's' of user 'ana'" in "\n".join(caplog.messages)
     await engine.close()
 
 
@@ -159,7 +159,7 @@ async def test_an_index_that_cannot_be_built_holds_nobody_up(tmp_path, monkeypat
     await engine.publish(BEN, [event(1, n=1), event(7, n=7)])
     await answers(engine)
     assert engine.dispatcher.position == 2
-    assert "a new index could not be built: no room" in caplog.text
+    assert "a new index could not be built: no room" in "\n".join(caplog.messages)
     assert engine.status()["trouble"]
     await engine.close()
 
@@ -204,7 +204,7 @@ async def test_what_is_logged_of_one_event_is_bounded(tmp_path, caplog):
     spoilt(engine.matcher.exact.compiled, lambda ids: [str(serial) for serial in engine.broker.state.subscriptions])
     await engine.publish(BEN, [event(1, n=1)])
     await answers(engine)
-    assert caplog.text.count("the index and the plain evaluator differ") == canary_module.LOGGED
-    assert "and on 5 more subscriptions" in caplog.text
+    assert "\n".join(caplog.messages).count("the index and the plain evaluator differ") == canary_module.LOGGED
+    assert "and on 5 more subscriptions" in "\n".join(caplog.messages)
     assert await positions(engine) == []
     await engine.close()

@@ -272,7 +272,7 @@ def test_the_newest_poll_of_a_device_wins_and_nothing_is_lost(tmp_path):
                 b"POST /v1/mailboxes/me/take?user=ana HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             )
             gone.write(head + b'Content-Length: 12\r\n\r\n{"wait": 30}')
-            await until(lambda: server.gateway.polls._legs)
+            await until(lambda: server.gateway.polls._consumers)
             gone.transport.abort()
             waiting = asyncio.create_task(client.post("/v1/mailboxes/me/take", json={"wait": 30}))
             await asyncio.sleep(0.05)

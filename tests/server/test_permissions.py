@@ -64,8 +64,8 @@ def test_whose(action, user, admin):
 def test_types(allow, deny, type, publish, subscribe):
     who = Principal("ana", publish=allow, deny_publish=deny, subscribe=allow, deny_subscribe=deny)
     if "*" not in type:
-        assert allowed(who, "publish", type=type) == publish
-    assert allowed(who, "subscribe", type=type) == subscribe
+        assert allowed(who, "publish", event_type=type) == publish
+    assert allowed(who, "subscribe", event_type=type) == subscribe
 
 
 def test_a_pattern_that_may_be_subscribed_takes_nothing_that_is_denied():
@@ -101,8 +101,8 @@ def test_names():
 
 def test_anonymous_has_the_default_rights():
     who = anonymous(Access(default_publish=("x",), default_subscribe=()), "ana")
-    assert allowed(who, "publish", type="x")
-    assert not allowed(who, "subscribe", type="x")
+    assert allowed(who, "publish", event_type="x")
+    assert not allowed(who, "subscribe", event_type="x")
     assert not who.admin
 
 

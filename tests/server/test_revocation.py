@@ -101,11 +101,11 @@ def test_a_poll_that_waits_ends_with_its_token_and_takes_nothing(tmp_path):
         ):
             await stays.post("/v1/subscriptions", json={"id": "s"})
             waiting = asyncio.create_task(gone.post("/v1/mailboxes/me/take", json={"wait": 30, "device": "a"}))
-            await until(lambda: server.gateway.polls._legs)
+            await until(lambda: server.gateway.polls._consumers)
             revoke_token(tokens, "old")
             server.reload()
             assert (await waiting).status_code == 401
-            assert not server.gateway.polls._legs
+            assert not server.gateway.polls._consumers
             await stays.post("/v1/events", json={"id": "1"})
             answer = await stays.post("/v1/mailboxes/me/take", json={"wait": 30, "device": "a"})
             assert [told["event"]["id"] for told in answer.json()["notifications"]] == ["1"]

@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from importlib import import_module
 
 import pytest
 
@@ -213,7 +214,7 @@ def test_the_page_is_whole_and_stands_alone(made):
 
 
 def test_a_sample_is_close_and_says_so(spark, monkeypatch):
-    monkeypatch.setattr("recado.pipeline.report.redundancy.PAIRS", 20)
+    monkeypatch.setattr(import_module("recado.pipeline.report.redundancy"), "PAIRS", 20)
     rows = [(f"s{n}", f"x == {n % 7} and y < {n}", "T") for n in range(1, 400)]
     frame = spark.createDataFrame(rows, "id string, filter string, type string")
     whole = redundancy(frame, sample=150).collect()[-1]
