@@ -148,7 +148,7 @@ def test_a_full_disk_is_told_once_and_leaves_nothing(folder, monkeypatch, caplog
     made()
     (path,) = cache.cache_folder().iterdir()
     path.unlink()
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("recado.files.sync", full)
     assert compiled_now(monkeypatch)
     cache.mark_prepared()
     assert not list(cache.cache_folder().iterdir())
