@@ -135,8 +135,8 @@ def _read_all(folder: Path) -> tuple[int, list[Damage], list[Damage]]:
     """How many events can be read, what is damaged, and what of the rest is known to be lost."""
     from recado.store.log import Damage, LogError, LogReader
     from recado.store.log.manifest import TAIL_WAL, load
+    from recado.store.log.wal import check_wal
     from recado.store.log.writer import writer_of
-    from recado.store.sqlite import check_wal
 
     found: list[Damage] = []
     try:

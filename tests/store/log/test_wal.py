@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recado.store.log import LogError
-from recado.store.sqlite import _summed, _words, check_wal
+from recado.store.log.wal import _summed, _words, check_wal
 
 
 def plain_sums(raw: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:

@@ -24,8 +24,8 @@ from recado.store.log.reader import tail_pieces
 from recado.store.log.segments import UNREADABLE, SegmentFile, Statistics, file_digest, write_segment
 from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings
 from recado.store.log.tail import Tail
+from recado.store.log.wal import check_wal
 from recado.store.log.writer import FolderLock, check_fit
-from recado.store.sqlite import check_wal
 
 # --- A manifest from the segments themselves, for a log whose own is damaged, gone, or an older copy -----------------
 #

@@ -39,7 +39,7 @@ from recado.store.log.rows import Entry, Row, instant_of, prepare, stored
 from recado.store.log.segments import write_segment
 from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings, OnDamage, Segment
 from recado.store.log.tail import State, Tail
-from recado.store.sqlite import check_wal
+from recado.store.log.wal import check_wal
 
 # --- Opening a log for writing: make a new one, or take up an old one where a crash may have left it -----------------
 #

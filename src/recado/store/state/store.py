@@ -3,7 +3,7 @@
 Every write is one transaction of a ``Batch``; when it returns, it is on stable storage, and when it fails, nothing of
 it is. An event that waits in many mailboxes is stored once, in ``held``, and goes with the last mail that needs it.
 
-Opening looks at the write-ahead log before SQLite does (``recado.store.sqlite``), since SQLite passes over damage
+Opening looks at the write-ahead log before SQLite does (``recado.store.log.wal``), since SQLite passes over damage
 there in silence. ``load`` checks the file and every row: damaged rows are set aside into the table ``damaged`` and
 named, and the rest is used. A file that SQLite itself cannot read is set aside as a whole, and what can be read of it
 is copied (``salvage``). The methods may be called from any thread, one at a time.
@@ -23,8 +23,9 @@ from recado import files
 from recado.broker.persistence import KINDS, Batch, Key, Kind, Loaded, Row
 from recado.broker.state import ORDINAL_BITS
 from recado.store.log.settings import LogError
+from recado.store.log.wal import check_wal
 from recado.store.protocols import FencedError
-from recado.store.sqlite import Connection, check_wal, open_database, run_many
+from recado.store.sqlite import Connection, open_database, run_many
 from recado.store.state.rows import (
     DISPATCHED,
     StateError,
