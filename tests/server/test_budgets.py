@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
-from recado.server.verification import Budgets
+from recado.matching.undecided import Undecided
+from recado.server.metrics import Metrics
+from recado.server.verification import Budgets, Case, Verifier
 
 
 def made(**other):
@@ -55,3 +59,28 @@ def test_one_more_user_makes_room_for_nobody_who_uses_nothing():
         budgets.charge(f"user-{number}", 0.001, 0.0)
     assert budgets.is_over("ana", 0.0)  # each has a quarter of its share now
     assert not budgets.is_over("user-0", 0.0)
+
+
+def test_what_was_evaluated_before_there_were_kernels_is_not_paid_for():
+    """Events wait, and every step takes a second; at the end of the first filter the kernels come."""
+    ticks, waiting = count(), -1.0
+
+    def evaluate(length, work):
+        nonlocal waiting
+        yield from range(length)
+        waiting = 9.0
+        return True
+
+    verifier = Verifier(
+        made(burst_seconds=10.0),
+        Metrics(),
+        owner=lambda id: "ana",
+        waiting=lambda: waiting,
+        now=lambda: 0.0,
+        timer=lambda: float(next(ticks)),
+    )
+    verifier.begin()
+    case = Case([Undecided(0, [["1"], ["2"], ["3"]], [24, 1, 100], evaluate)])
+    assert verifier.decide_quickly(case)
+    verifier.close()
+    assert (case.verdict.matched, case.verdict.refused) == (["1", "2"], ["3"])  # what comes after that is paid for

@@ -241,7 +241,13 @@ class Verifier:
         return self._steps >= 0
 
     def _step(self, steps: Steps, owners: Collection[str]) -> int:
-        """One step, at the owners' expense; what the next one costs."""
+        """One step, at the owners' expense; what the next one costs.
+
+        Nobody is charged while nobody may be refused. Else those whose simple filters were all evaluated here, since
+        there were no kernels yet, would be over their budgets in the moment in which there are.
+        """
+        if self._waiting() < 0:
+            return next(steps)
         begun = self._timer()
         try:
             return next(steps)
