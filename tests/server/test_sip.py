@@ -60,9 +60,7 @@ def client_at(server, host, device="phone", transport="udp", **more):
 def switch_off(line):
     """The device is gone without a word: it sends nothing more, and hears nothing, so it does not come back either."""
     link, endpoint = line._link._driver, line._endpoint
-    assert (
-        callable(link._send) and callable(link.tell) and callable(endpoint._send_datagram)
-    )  # what is replaced is used
+    assert all(map(callable, (link._send, link.tell, endpoint._send_datagram)))  # what is replaced is used
     link._send = lambda address, datagram: True
     link.tell = endpoint._driver.tell = lambda stimulus: None
     endpoint._send_datagram = lambda data, to: None
