@@ -15,7 +15,8 @@ import re
 import sys
 import threading
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -99,6 +100,35 @@ def test_the_rooms_are_those_of_the_import_contract():
 def test_every_package_is_a_room():
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert packages <= {room for layer in layers() for room in layer}
+
+
+def imported(path: Path, modules: Collection[str]) -> Iterator[str]:
+    """What a module of Recado imports at its top, for types alone included."""
+    for node in ast.parse(path.read_text()).body:
+        for one in ast.walk(node) if isinstance(node, ast.If | ast.Try) else [node]:
+            if isinstance(one, ast.ImportFrom) and one.module:
+                for alias in one.names:
+                    inner = f"{one.module}.{alias.name}"
+                    yield inner if inner in modules else one.module
+
+
+def find_cycle(imports: Mapping[str, Collection[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other():
+    """Whichever is imported first, it works; and each can be read without the other."""
+    paths = {
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in SOURCE.rglob("*.py")
+    }
+    imports = {name: {one for one in imported(path, paths) if one in paths} for name, path in paths.items()}
+    assert find_cycle(imports) == []
+    assert find_cycle({**imports, "recado.errors": {"recado.cli.app"}})
 
 
 def test_the_diagram_has_every_room_at_its_height():

@@ -39,7 +39,6 @@ FOLDERS = {
     "docs/experiments/mobility": "Mobility",
     "benchmarks/semantics": "Semantics",
     "src/recado/semantics": "Semantics",
-    "src/recado/pipeline/semantics_log.py": "Semantics",
     "experiments/semantics": "Semantics",
     "docs/experiments/semantics": "Semantics",
 }

@@ -78,7 +78,7 @@ def _table(wanted: tuple[str, ...], there: tuple[str, ...], matrix: Floats) -> d
 
 
 def _analysed(folder: Path) -> Numbers:
-    from recado.pipeline.semantics_log import counts, quality, read_lists, read_log, speed  # noqa: PLC0415  # an extra
+    from experiments.semantics.log_analysis import counts, quality, read_lists, read_log, speed  # noqa: PLC0415  # an extra
     from recado.pipeline.session import start_session  # noqa: PLC0415
 
     spark = start_session("recado semantics log")

@@ -31,7 +31,7 @@ from recado.protocols.sip.events import (
     TimerKey,
     Unregister,
 )
-from recado.protocols.sip.messages import Request, Response, read_message, reply
+from recado.protocols.sip.messages import BadRequestError, Request, Response, read_message, reply
 from recado.protocols.sip.registration import REFRESH, Registration
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.transactions import Outgoing, Requests, Transaction, Transactions
@@ -128,7 +128,7 @@ class UserAgent:
         try:
             check_request(message)
         except SipError as error:
-            raise SipError(str(error), error.status, message.headers) from error
+            raise BadRequestError(str(error), error.status, message.headers) from error
         self._transactions.receive_request(message, source)
 
     def _complain(self, error: SipError, source: Address) -> None:

@@ -11,7 +11,7 @@ import re
 from math import ceil
 
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.messages import Headers, Message, Request, Response, read_via, reply, spelled
+from recado.protocols.sip.messages import BadRequestError, Headers, Message, Request, Response, read_via, reply, spelled
 from recado.protocols.sip.text import SipError, param, read_number, shown
 from recado.protocols.sip.uri import Address, SipUri, read_name_addr, read_uri
 
@@ -170,7 +170,7 @@ def complaint(error: SipError) -> Response | None:
 
     The reason says what is wrong, as 21.4.1 asks for. ACK is never answered.
     """
-    headers = error.headers
+    headers = error.headers if isinstance(error, BadRequestError) else None
     if headers is None or "via" not in headers or (headers.get("cseq") or "ACK").endswith("ACK"):
         return None
     made = reply(headers, error.status, tag_for(headers))

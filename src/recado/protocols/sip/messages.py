@@ -307,8 +307,17 @@ def _has_tag(to: str) -> bool:
 #
 # ``read_message`` reads one datagram, or what a ``Framer`` cut out of a stream. It checks the form of the start line
 # and of the header fields; what the headers say is judged by ``checks``. Whatever the bytes are, it returns a message
-# or raises SipError, in time linear in their number. The error of a request carries the headers that could be read, so
-# that the sender can be told.
+# or raises SipError, in time linear in their number. What looks like a request raises BadRequestError, so that the
+# sender can be told.
+
+
+class BadRequestError(SipError):
+    """A request that cannot be accepted; ``headers`` is what could be read of it, so that it can be answered."""
+
+    def __init__(self, message: str, status: int, headers: Headers) -> None:
+        super().__init__(message, status)
+        self.headers = headers
+
 
 _VERSION = re.compile(r"SIP/\d+\.\d+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -326,7 +335,7 @@ def read_message(data: bytes, limits: SipLimits = LIMITS) -> Request | Response:
         headers = Headers(map(_field, lines))
         return _request(start, headers, _body(headers, body))
     except SipError as error:
-        raise SipError(str(error), error.status, Headers(_readable(lines))) from error
+        raise BadRequestError(str(error), error.status, Headers(_readable(lines))) from error
 
 
 def _cut(data: bytes, limits: SipLimits) -> tuple[str, list[str], bytes]:

@@ -24,7 +24,15 @@ from recado.protocols.sip.checks import challenge, check_request, check_response
 from recado.protocols.sip.digest import Guard
 from recado.protocols.sip.events import MoveTo, Step
 from recado.protocols.sip.limits import LIMITS, SipLimits
-from recado.protocols.sip.messages import COOKIE, Request, Response, Via, read_message, read_via
+from recado.protocols.sip.messages import (
+    COOKIE,
+    BadRequestError,
+    Request,
+    Response,
+    Via,
+    read_message,
+    read_via,
+)
 from recado.protocols.sip.text import SipError, param, read_number, write_params
 from recado.protocols.sip.uri import (
     TRANSPORTS,
@@ -240,7 +248,7 @@ class Proxy:
         except TooBriefError as error:
             self._answer(refuse(request, error.status, ("min-expires", str(error.least))), source)
         except SipError as error:
-            raise SipError(str(error), error.status, request.headers) from error
+            raise BadRequestError(str(error), error.status, request.headers) from error
 
     def _serve(self, request: Request, source: Address) -> None:
         inside = self._take_own_routes(request)

@@ -7,28 +7,19 @@ that matter, and no pattern can go back over what it has read.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from recado.errors import RecadoError
-
-if TYPE_CHECKING:
-    from recado.protocols.sip.messages import Headers
-
 
 # --- What can be wrong with a SIP message, and which status answers it (RFC 3261, section 21) ------------------------
 
 
 class SipError(RecadoError):
-    """A message, or a part of one, that cannot be accepted; or a request that makes no sense.
+    """A message, or a part of one, that cannot be accepted; or a request that makes no sense."""
 
-    ``headers`` is what could be read of a request in spite of it, so that it can be answered with ``status``; it is
-    None for what deserves no answer (a response, or nothing that looks like SIP).
-    """
-
-    def __init__(self, message: str, status: int = 400, headers: Headers | None = None) -> None:
+    def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
-        self.headers = headers
 
 
 # --- Small pieces of SIP's grammar (RFC 3261, section 25): tokens, quoted strings, lists and parameters --------------

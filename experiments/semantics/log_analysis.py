@@ -1,10 +1,10 @@
 """The log analyser of the semantic experiments: from monitoring logs and labels to precision, recall, F, rate and time.
 
-Section 4.16 of the semantics document is the log: JSON lines with ``t`` (nanoseconds), ``point``, ``event``,
-``subscription`` and, at ``event_done``, ``matches``. Sections 8.3 and 3.6 are the metrics and the label files. All are
-functions of data frames. A pair is sent if it has an ``event_out``, however often; it is judged if the event came in
-and ``judged`` names its seed for the subscription, or always if there is no such list. Percentages; precision where
-nothing was sent is 0, and a macro mean leaves out subscriptions for which the share is not defined.
+The log is JSON lines with ``t`` (nanoseconds), ``point``, ``event``, ``subscription`` and, at ``event_done``,
+``matches``; labels are files of lists. All are functions of data frames. A pair is sent if it has an ``event_out``,
+however often; it is judged if the event came in and ``judged`` names its seed for the subscription, or always if there
+is no such list. Percentages; precision where nothing was sent is 0, and a macro mean leaves out subscriptions for which
+the share is not defined.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from experiments.semantics.grid import Counts, macro, micro
+from experiments.semantics.log_analysis import counts, quality, read_lists, read_log, speed
 from experiments.semantics.server import Record
 from experiments.semantics.speed import rate_and_time
-from recado.pipeline.semantics_log import counts, quality, read_lists, read_log, speed
 
 SUBSCRIPTIONS = ["1-1", "1-2", "2-1", "3-1"]
 EVENTS = [f"{seed}-{variant}" for seed in range(1, 6) for variant in range(1, 5)]
