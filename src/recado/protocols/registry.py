@@ -35,7 +35,7 @@ from typing import Any
 
 import msgspec
 
-from recado.protocols import baselines, trees
+from recado.protocols import baselines, supernodes, trees
 from recado.protocols.pubsub import REQUESTS, MakeMachine, NoSettings, OverlayProtocol, ProtocolError, accept
 from recado.protocols.topology import Topology
 
@@ -47,6 +47,7 @@ PROTOCOLS: Mapping[str, OverlayProtocol] = {
     for protocol in (
         trees.PROTOCOL,
         *baselines.PROTOCOLS,
+        supernodes.PROTOCOL,
         # A new protocol: its description, here.
     )
 }

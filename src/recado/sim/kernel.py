@@ -315,6 +315,10 @@ class Simulation:
         """The application at a node wants something, now or later; it is not told if the node is dead then."""
         self._push(self.now if at is None else at, self._node(node_id), Asked(request))
 
+    def tell(self, node_id: NodeId, stimulus: Stimulus) -> None:
+        """Give a node a stimulus now that no other call has, such as the link to a peer that it may contact."""
+        self._push(self.now, self._node(node_id), stimulus)
+
     def link_up(self, first: NodeId, second: NodeId) -> None:
         """Tell both ends."""
         self._push(self.now, self._node(first), LinkUp(second))
