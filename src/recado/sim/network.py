@@ -71,8 +71,9 @@ class Mesh(PointToPoint):
 class Euclidean(PointToPoint):
     """Everybody reaches everybody; latency grows with distance. With constant latencies, order is kept.
 
-    ``places`` may grow while the run goes on. A message takes its size divided by ``bytes_per_second`` longer, and waits
-    for no other (``Bandwidth`` has lines on which they wait); then a short one may overtake a long one. The defaults, 5 ms and 0.5 ms a unit, are those of the super-node system.
+    ``places`` may grow while the run goes on. A message takes its size divided by ``bytes_per_second`` longer and waits
+    for no other, so a short one may overtake a long one; ``Bandwidth`` has lines on which they wait. The defaults, 5 ms
+    and 0.5 ms a unit, are those of the super-node system.
     """
 
     def __init__(

@@ -122,12 +122,12 @@ def on_filter_check(state: State, sender: Endpoint, message: FilterCheck, out: O
         return
     known = [one for one in layer.membership.by_filter(message.filter) if one.key not in layer.suspects]
     endpoint = pick(state.rng, known).endpoint if known else None
-    send(state, sender, FilterReply(endpoint), "who represents the filter", out)
+    send(state, sender, FilterReply(name_of(message.filter), endpoint), "who represents the filter", out)
 
 
 def on_filter_reply(state: State, sender: Endpoint, message: FilterReply, out: Out) -> None:
     joining = state.joining
-    if joining is None or joining.contact != sender or joining.representative:
+    if joining is None or joining.contact != sender or joining.representative or message.name != state.name:
         return
     if message.endpoint is None or message.endpoint == state.me:
         _enter_layer(state, "first", out)
@@ -385,6 +385,3 @@ def leave_family(state: State, out: Out) -> None:
     out.append(CancelTimer("watchdog"))
     out.append(CancelTimer("joining"))
 
-
-def equal_filter(state: State, text: str) -> bool:
-    return name_of(text) == state.name

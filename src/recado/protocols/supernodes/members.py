@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 import msgspec
 
@@ -35,6 +35,11 @@ MOST_MEMBERS = 1_000_000
 MOST_ORIGINS = 100_000
 MOST_CHANGES = 100_000
 """More than that is no list that a peer would send."""
+
+MOST_LACKING = 10_000
+"""So many events are named at once as missing; a view from outside may claim any number."""
+
+COMPARED = 8
 
 Endpoint: TypeAlias = int | str
 Stamp: TypeAlias = tuple[int, int]
@@ -56,13 +61,25 @@ class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class View:
     """Which membership events were seen: of each origin all up to a number, and some beyond it. Immutable."""
 
-    __slots__ = ("beyond", "digest", "size", "upto")
+    __slots__ = ("__weakref__", "_compared", "beyond", "digest", "sequencers", "upto")
 
-    def __init__(self, upto: dict[int, int], beyond: frozenset[Stamp], digest: int | None) -> None:
-        """``digest`` is the same for equal views, and None for one that came from outside."""
-        self.upto, self.beyond, self.digest = upto, beyond, digest
-        self.size = len(upto) + len(beyond)
-        """How many stamps it takes to write it down."""
+    def __init__(
+        self, upto: dict[int, int], beyond: frozenset[Stamp], digest: int | None, sequencers: frozenset[int]
+    ) -> None:
+        """``digest`` is the same for equal views, and None for one that came from outside.
+
+        ``sequencers`` are the origins that spread joins; it follows from the events.
+        """
+        self.upto, self.beyond, self.digest, self.sequencers = upto, beyond, digest, sequencers
+        self._compared: dict[int, tuple[ReferenceType[View], list[Stamp]]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many stamps are accounted for it: one for each sequencer (1.7), and those that came out of order.
+
+        Others spread departures alone, often only once; the document does not say how a view would tell that.
+        """
+        return len(self.sequencers) + len(self.beyond)
 
     def __contains__(self, stamp: Stamp) -> bool:
         return stamp[1] <= self.upto.get(stamp[0], 0) or stamp in self.beyond
@@ -81,8 +98,8 @@ class View:
     def __repr__(self) -> str:
         return f"View({self.upto}, {sorted(self.beyond)})"
 
-    def add(self, stamp: Stamp) -> View:
-        """The view with one event more; the stamp must be new to it."""
+    def add(self, stamp: Stamp, *, joins: bool = False) -> View:
+        """The view with one event more, of joins or of departures alone; the stamp must be new to it."""
         origin, number = stamp
         upto, beyond = self.upto, self.beyond
         if number == upto.get(origin, 0) + 1:
@@ -92,39 +109,48 @@ class View:
             upto = upto | {origin: number}
         else:
             beyond = beyond | {stamp}
-        return View(upto, beyond, None if self.digest is None else self.digest ^ hash(stamp))
+        sequencers = self.sequencers if not joins or origin in self.sequencers else self.sequencers | {origin}
+        return View(upto, beyond, None if self.digest is None else self.digest ^ hash(stamp), sequencers)
 
     def covers(self, other: View) -> bool:
         """Has it seen all that ``other`` has?"""
-        if self is other:
-            return True
-        for origin, number in other.upto.items():
-            if any((origin, one) not in self.beyond for one in range(self.upto.get(origin, 0) + 1, number + 1)):
-                return False
-        return all(stamp in self for stamp in other.beyond)
+        return self is other or not other.beyond_of(self)
 
     def beyond_of(self, other: View) -> list[Stamp]:
-        """What it has seen and ``other`` has not, in order."""
-        found = [
-            (origin, one)
-            for origin, number in self.upto.items()
-            for one in range(other.upto.get(origin, 0) + 1, number + 1)
-            if (origin, one) not in other.beyond
-        ]
+        """What it has seen and ``other`` has not, in order. Few views meet, and often: the answer is remembered."""
+        known = self._compared.get(id(other))
+        if known is not None and known[0]() is other:
+            return known[1]
+        found = self._compare(other)
+        if len(self._compared) >= COMPARED:
+            self._compared.clear()
+        self._compared[id(other)] = (ref(other), found)
+        return found
+
+    def _compare(self, other: View) -> list[Stamp]:
+        theirs, beyond = other.upto, other.beyond
+        found: list[Stamp] = []
+        for origin, number in self.upto.items() - theirs.items():
+            for one in range(theirs.get(origin, 0) + 1, number + 1):
+                if (origin, one) not in beyond:
+                    found.append((origin, one))
+                    if len(found) >= MOST_LACKING:
+                        return sorted(found)
         found += [stamp for stamp in self.beyond if stamp not in other]
         return sorted(found)
 
     def to_wire(self) -> Any:
-        return [sorted(self.upto.items()), sorted(self.beyond)]
+        return [sorted(self.upto.items()), sorted(self.beyond), sorted(self.sequencers)]
 
     @staticmethod
     def from_wire(plain: Any) -> View:
         """What ``to_wire`` gave; a WireError for anything else."""
         upto, beyond = _pairs(plain[0], MOST_ORIGINS), _pairs(plain[1], MOST_ORIGINS)
-        return View(dict(upto), frozenset(beyond), None)  # a digest would cost as much as all events there ever were
+        sequencers = frozenset(msgspec.convert(plain[2], list[int]))
+        return View(dict(upto), frozenset(beyond), None, sequencers)  # a digest would cost as much as all events there ever were
 
 
-NOTHING_SEEN = View({}, frozenset(), 0)
+NOTHING_SEEN = View({}, frozenset(), 0, frozenset())
 
 
 def _pairs(plain: Any, most: int) -> list[Stamp]:
@@ -218,7 +244,7 @@ class Home:
 
     def extend(self, old: Membership, change: Change) -> Membership:
         """The membership with an event that is new to it."""
-        view = old.view.add(change.stamp)
+        view = old.view.add(change.stamp, joins=bool(change.joins))
         name = (old.root, view.digest)
         known = self._known.get(name)
         if known is not None and known.view == view:

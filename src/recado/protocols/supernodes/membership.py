@@ -13,6 +13,7 @@ account of what the document's system sends, and the time it takes; with ``filte
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from recado.protocols.machine import CancelTimer, Report, SetTimer
@@ -447,7 +448,9 @@ def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> Non
         return
     members, keys, suspects = membership.members, membership.keys, layer.suspects
     fanout = draw_fanout(state, layer, state.settings.max_fanout)
-    if count - (low <= me < high) <= fanout:
+    place = bisect_left(keys, me, first, last)
+    inside = place < last and keys[place] == me
+    if count - inside <= fanout:
         for member in members[first:last]:
             if member.key != me and member.key not in suspects:
                 slot = 1 if slots else 0
@@ -455,17 +458,25 @@ def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> Non
                 cast = MembershipCast(change, member.key, 0, 0, slot)
                 send(state, member.endpoint, cast, "the last nodes of an interval", out)
         return
-    shares = split_slots(slots, fanout)
-    start = first
-    for part in range(fanout):
-        end = first + count * (part + 1) // fanout
-        target = pick_member(state, layer, start, end)
-        if target is not None:
-            part_low = low if part == 0 else keys[start]
-            part_high = high if part == fanout - 1 else keys[end]
-            cast = MembershipCast(change, target.key, part_low, part_high, shares[part])
-            send(state, target.endpoint, cast, "responsible for a part of the interval", out)
-        start = end
+    # the parts leave this node out, so that nobody below it sends it the event again
+    if inside:
+        left = min(max(round(fanout * (place - first) / (count - 1)), place > first), fanout - (last > place + 1))
+        sides = ((first, place, low, me, left), (place + 1, last, me + 1, high, fanout - left))
+    else:
+        sides = ((first, last, low, high, fanout),)
+    shares = iter(split_slots(slots, fanout))
+    for begin, end, side_low, side_high, parts in sides:
+        start = begin
+        for part in range(1, parts + 1):
+            stop = begin + (end - begin) * part // parts
+            target = pick_member(state, layer, start, stop) if stop > start else None
+            share = next(shares)
+            if target is not None:
+                part_low = side_low if part == 1 else keys[start]
+                part_high = side_high if part == parts else keys[stop]
+                cast = MembershipCast(change, target.key, part_low, part_high, share)
+                send(state, target.endpoint, cast, "responsible for a part of the interval", out)
+            start = stop
 
 
 def split_slots(slots: int, fanout: int) -> list[int]:

@@ -37,8 +37,9 @@ class FilterCheck(Message, frozen=True, tag="FC"):
 
 
 class FilterReply(Message, frozen=True, tag="FR"):
-    """The endpoint of a representative; None if the filter has none."""
+    """The endpoint of a representative; None if the filter of this name has none."""
 
+    name: str
     endpoint: Endpoint | None = None
 
 
