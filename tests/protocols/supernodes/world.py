@@ -50,7 +50,7 @@ class World:
             seed,
             size_of=sizer_of(settings),
             watch=self._watch,
-            deliver=lambda now, node, one: self.deliveries.append((now, node, one.event.id)),
+            deliver=self._deliver,
             report=self._report,
         )
         self.rng = Random(seed)
@@ -61,6 +61,11 @@ class World:
                 self.sends.append((step.time, step.node, effect.receiver, effect.message))
         if self.extra_watch is not None:
             self.extra_watch(step)
+
+    def _deliver(self, now, node, notified):
+        wanted = [id for id, one in self.state(node).subscriptions.items() if matches(one.filter, notified.event)]
+        assert list(notified.subscriptions) == wanted != []  # I6: nobody gets what it did not ask for
+        self.deliveries.append((now, node, notified.event.id))
 
     def _report(self, now, node, fact):
         self.facts.append((now, node, fact))

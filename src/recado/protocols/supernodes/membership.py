@@ -52,6 +52,9 @@ GUARD_SECONDS = 60.0
 MOST_REFUSALS = 4
 """Whoever is asked after so many refusals serves."""
 
+NOBODY_HAS = 16
+"""After so many refusals of one piece, nobody is taken to have it."""
+
 LEAST_SERVING = 0.1
 MOST_HOPS = 2
 """A request to join that was handed on so often is taken by whoever has it."""
@@ -88,10 +91,9 @@ def download(state: State, out: Out) -> None:
         return
     if not state.seeds:
         add_seeds(state, state.bootstrap)
-        if not state.seeds:
-            out.append(Report(SeedsWanted()))
-            out.append(SetTimer("download", state.settings.redirect_wait_seconds))
-            return
+        out.append(Report(SeedsWanted()))
+        out.append(SetTimer("download", state.settings.redirect_wait_seconds))
+        return
     seed = pick(state.rng, list(state.seeds))
     send(state, seed, EndpointsRequest(layer.tries), "a newcomer needs the endpoints of all members", out)
     out.append(SetTimer("download", GUARD_SECONDS))
@@ -257,8 +259,8 @@ def load_filters(state: State, out: Out) -> None:
     if layer is None or layer.filters_loaded:
         return
     layer.asked = random_member(state, layer)
-    if layer.asked is None:
-        out.append(SetTimer("filters", GUARD_SECONDS))
+    if layer.asked is None:  # alone: there are no filters to be loaded
+        layer.filters_loaded = True
         return
     send(state, layer.asked.endpoint, FiltersRequest(layer.piece, layer.tries), "a newcomer loads filters", out)
     out.append(SetTimer("filters", 2 * GUARD_SECONDS))
@@ -304,10 +306,11 @@ def refused(state: State, sender: Endpoint, message: TryAnother, out: Out) -> No
         add_seeds(state, message.seeds)
         download(state, out)
     elif not layer.filters_loaded and layer.asked is not None and layer.asked.endpoint == sender:
-        if layer.tries % (4 * MOST_REFUSALS):
+        if layer.tries < NOBODY_HAS:
             load_filters(state, out)
-        else:
-            out.append(SetTimer("filters", GUARD_SECONDS))  # nobody has them yet: a young layer
+        else:  # those that had all filters are gone: a young layer goes on with what it knows
+            layer.filters_loaded = True
+            out.append(CancelTimer("filters"))
 
 
 def download_failed(state: State, to: Endpoint, out: Out) -> None:
@@ -388,18 +391,28 @@ def _spread_new(state: State, layer: Layer, joins: tuple[Member, ...], full: fro
 
 def on_membership_cast(state: State, sender: Endpoint, message: MembershipCast, out: Out) -> None:
     layer = state.layer
+    if layer is None or message.to != layer.key:
+        disown(state, sender, message.to, out)
     if layer is None or not layer.endpoints_loaded:
         return
     layer.down += state.size_of(message)
     learn(state, layer, message.change, out)
     if message.low == message.high and not message.slots:
         return
-    if state.child is not None and not state.settings.k_nodes_relay:
-        key = layer.key if message.to == layer.key else message.to
-        onward = MembershipCast(message.change, key, message.low, message.high, message.slots)
-        send(state, state.child.father, onward, "a K node does not relay: its father does", out)
+    father = None if state.settings.k_nodes_relay else _father(state, layer)
+    if father is not None:
+        onward = MembershipCast(message.change, father.key, message.low, message.high, message.slots)
+        send(state, father.endpoint, onward, "a K node does not relay: its father does", out)
         return
     spread(state, layer, message, out)
+
+
+def _father(state: State, layer: Layer) -> Member | None:
+    """A K node's father, if it is known in the layer."""
+    child = state.child
+    if child is None:
+        return None
+    return next((one for one in layer.membership.by_filter(state.filter) if one.endpoint == child.father), None)
 
 
 def learn(state: State, layer: Layer, change: Change, out: Out) -> None:
@@ -580,6 +593,11 @@ def on_departures(state: State, sender: Endpoint, message: Departures, out: Out)
         _batch_leaves(state, layer, out)
 
 
+def disown(state: State, sender: Endpoint, key: int, out: Out) -> None:
+    """This node was taken for a member that it is no more: it has another filter or identifier now."""
+    send(state, sender, Departures((key,)), "a member that is no more", out)
+
+
 def departures_failed(state: State, to: Endpoint, message: Departures, out: Out) -> None:
     layer = state.layer
     if layer is None or not layer.endpoints_loaded:
@@ -619,6 +637,8 @@ def _report_again(state: State, layer: Layer, out: Out) -> None:
 
 def on_view_repair(state: State, sender: Endpoint, message: ViewRepair, out: Out) -> None:
     layer = state.layer
+    if layer is None or message.to != layer.key:
+        disown(state, sender, message.to, out)
     if layer is None or not layer.endpoints_loaded:
         return
     layer.down += state.size_of(message)

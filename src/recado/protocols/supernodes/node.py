@@ -30,7 +30,7 @@ from recado.protocols.pubsub import OverlayProtocol, Publish, Subscribe, Unsubsc
 from recado.protocols.supernodes import dissemination, family, membership, messages, repair, sizer
 from recado.protocols.supernodes.members import Home
 from recado.protocols.supernodes.settings import COMMON, SuperNodeSettings
-from recado.protocols.supernodes.state import Layer, Out, State, SuperNodeError, add_seeds, draw_key, filter_of
+from recado.protocols.supernodes.state import Layer, Out, State, SuperNodeError, add_seeds, draw_key, filter_of, set_role
 from recado.protocols.wire import read_filter, write_filter
 
 Handler = Callable[[State, Any, Any, Out], None]
@@ -221,6 +221,7 @@ def _change_filter(state: State, out: Out) -> None:
         return
     membership.leave_layer(state, out)
     family.leave_family(state, out)
+    set_role(state, "its filter changed", out)
     family.join(state, out)
 
 
