@@ -20,10 +20,10 @@ PAYLOADS = [
     (m.FilterReply("name", "a"), 6),
     (m.TryAnother(("a", "b")), 12),
     (m.JoinNode("name"), 0),
-    (m.SuperNodeAccept(("a", "b", "c")), 0),
-    (m.KNodeAccept(("a",)), 0),
+    (m.SuperNodeAccept("name", ("a", "b", "c")), 0),
+    (m.KNodeAccept("name", ("a",)), 0),
     (m.ParentNode("a", "name"), 22),
-    (m.Promotion("a", 3, ("b", "c", "d"), ("x", "y")), 18),
+    (m.Promotion("a", "name", 3, ("b", "c", "d"), ("x", "y")), 18),
     (m.LiveNodes(3, ("b", "c")), 12),
     (m.Promoted("name"), 0),
     (m.PromoteChild(), 4),
@@ -76,6 +76,6 @@ def test_filters_with_the_endpoints_are_accounted_once_each():
 
 def test_sizes_are_settings():
     sizes = payload_sizes(SuperNodeSettings(endpoint_bytes=16, filter_bytes=100, event_bytes=1000))
-    assert sizes[m.Promotion](m.Promotion("a", 1, ("b", "c"))) == 32
+    assert sizes[m.Promotion](m.Promotion("a", "name", 1, ("b", "c"))) == 32
     assert sizes[m.FilterCheck](m.FilterCheck("f == 1")) == 100
     assert sizes[m.TurmoilSubnode](m.TurmoilSubnode((1, 1), EVENT, ("a",))) == 1016

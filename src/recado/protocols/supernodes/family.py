@@ -158,10 +158,10 @@ def on_join_node(state: State, sender: Endpoint, message: JoinNode, out: Out) ->
         layer.children.setdefault(sender, layer.round)
         seeds = membership.known_members(state)
         if count_super_nodes(state, layer) >= settings.k:
-            send(state, sender, SuperNodeAccept(seeds), "a new child", out)
+            send(state, sender, SuperNodeAccept(state.name, seeds), "a new child", out)
         else:
             layer.pending_k[sender] = None
-            send(state, sender, KNodeAccept(seeds), "the filter has less than K super nodes", out)
+            send(state, sender, KNodeAccept(state.name, seeds), "the filter has less than K super nodes", out)
         keep_alive(state, out)
 
 
@@ -177,8 +177,11 @@ def count_super_nodes(state: State, layer: Layer) -> int:
 
 
 def on_accept(state: State, sender: Endpoint, message: SuperNodeAccept | KNodeAccept, out: Out) -> None:
+    joining = state.joining
+    if message.name != state.name:
+        return
     add_seeds(state, message.seeds)
-    if state.joining is not None and state.joining.contact == sender:
+    if joining is not None and joining.contact == sender and joining.representative:
         _become_child(state, sender, "accepted by a super node", out)
     child = state.child
     if type(message) is KNodeAccept and child is not None and child.father == sender and state.layer is None:
@@ -221,7 +224,7 @@ def keep_alive(state: State, out: Out) -> None:
     children = tuple(layer.children)
     if state.settings.promotion_policy == "lifo":
         children = children[::-1]
-    chain = Promotion(state.me, layer.round, children, membership.known_members(state))
+    chain = Promotion(state.me, state.name, layer.round, children, membership.known_members(state))
     out.append(Send(children[0], chain, "a father tells his children that he lives"))
     out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
 
@@ -234,7 +237,8 @@ def _stop_rounds(layer: Layer, out: Out) -> None:
 
 def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -> None:
     child, joining = state.child, state.joining
-    if child is None and joining is not None and joining.representative and joining.contact == message.father:
+    waited = joining is not None and joining.representative and joining.contact == message.father
+    if waited and message.name == state.name:
         _become_child(state, message.father, "named in a keep-alive", out)  # it has overtaken the answer
         child = state.child
     children = message.children
@@ -245,7 +249,7 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
     if child is None or child.father != message.father:
         out.append(Send(message.father, NotYourChild(), "this node has no father, or another one"))
         rest = children[:place] + children[place + 1 :]
-        _pass_on(state, Promotion(message.father, message.round, rest, message.seeds), place, out)
+        _pass_on(state, Promotion(message.father, message.name, message.round, rest, message.seeds), place, out)
         return
     child.chain, child.place = children, place
     if message.seeds:
@@ -278,7 +282,7 @@ def promotion_failed(state: State, to: Endpoint, message: Promotion, out: Out) -
             return
     elif child is not None and child.father == message.father:
         child.chain = rest
-    _pass_on(state, Promotion(message.father, message.round, rest, message.seeds), place, out)
+    _pass_on(state, Promotion(message.father, message.name, message.round, rest, message.seeds), place, out)
 
 
 def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) -> None:
@@ -384,4 +388,3 @@ def leave_family(state: State, out: Out) -> None:
     state.joining = state.child = None
     out.append(CancelTimer("watchdog"))
     out.append(CancelTimer("joining"))
-

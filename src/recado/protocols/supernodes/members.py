@@ -147,7 +147,9 @@ class View:
         """What ``to_wire`` gave; a WireError for anything else."""
         upto, beyond = _pairs(plain[0], MOST_ORIGINS), _pairs(plain[1], MOST_ORIGINS)
         sequencers = frozenset(msgspec.convert(plain[2], list[int]))
-        return View(dict(upto), frozenset(beyond), None, sequencers)  # a digest would cost as much as all events there ever were
+        return View(
+            dict(upto), frozenset(beyond), None, sequencers
+        )  # a digest would cost as much as all events there ever were
 
 
 NOTHING_SEEN = View({}, frozenset(), 0, frozenset())

@@ -683,6 +683,16 @@ def view_repair_failed(state: State, to: Endpoint, message: ViewRepair, out: Out
         note_departure(state, state.layer, message.to, out)
 
 
+def rename(state: State, layer: Layer, out: Out) -> None:
+    """The only member has another filter now: it takes a new identifier, and newcomers that know the old one follow."""
+    layer.number += 1
+    old, layer.key = layer.key, draw_key(state)
+    member = Member(layer.key, state.me, state.filter)
+    layer.children.clear()
+    learn(state, layer, Change((old, layer.number), (member,), (old,), frozenset({layer.key})), out)
+    layer.number = 0
+
+
 def leave_layer(state: State, out: Out) -> None:
     """Give up the membership while running on: the node's filter has changed."""
     layer = state.layer
@@ -694,6 +704,6 @@ def leave_layer(state: State, out: Out) -> None:
             send(state, contact.endpoint, Departures((layer.key,)), "this node leaves the layer", out)
     for timer in ("download", "join-retry", "filters", "repair", "batch", "leave", "sizer", "slot", "keepalive"):
         out.append(CancelTimer(timer))
-    if layer.endpoints_loaded:
-        add_seeds(state, known_members(state))
+    others = [random_member(state, layer) for _ in range(state.settings.seeds)] if layer.endpoints_loaded else []
+    add_seeds(state, tuple(one.endpoint for one in others if one is not None))
     state.layer = None

@@ -55,12 +55,14 @@ class JoinNode(Message, frozen=True, tag="JN"):
 
 
 class SuperNodeAccept(Message, frozen=True, tag="SA"):
+    name: str
     seeds: tuple[Endpoint, ...] = ()
 
 
 class KNodeAccept(Message, frozen=True, tag="KA"):
     """Accepted; enter the layer too."""
 
+    name: str
     seeds: tuple[Endpoint, ...] = ()
 
 
@@ -78,6 +80,7 @@ class Promotion(Message, frozen=True, tag="P"):
     """The keep-alive, from child to child."""
 
     father: Endpoint
+    name: str
     round: int
     children: tuple[Endpoint, ...]
     seeds: tuple[Endpoint, ...] = ()

@@ -30,7 +30,16 @@ from recado.protocols.pubsub import OverlayProtocol, Publish, Subscribe, Unsubsc
 from recado.protocols.supernodes import dissemination, family, membership, messages, repair, sizer
 from recado.protocols.supernodes.members import Home
 from recado.protocols.supernodes.settings import COMMON, SuperNodeSettings
-from recado.protocols.supernodes.state import Layer, Out, State, SuperNodeError, add_seeds, draw_key, filter_of, set_role
+from recado.protocols.supernodes.state import (
+    Layer,
+    Out,
+    State,
+    SuperNodeError,
+    add_seeds,
+    draw_key,
+    filter_of,
+    set_role,
+)
 from recado.protocols.wire import read_filter, write_filter
 
 Handler = Callable[[State, Any, Any, Out], None]
@@ -218,6 +227,9 @@ def _set_filter(state: State) -> bool:
 def _change_filter(state: State, out: Out) -> None:
     """A node with another filter belongs elsewhere: it leaves, and joins again."""
     if not _set_filter(state) or (state.layer is None and state.child is None and state.joining is None):
+        return
+    if state.layer is not None and state.layer.active and len(state.layer.membership) == 1:
+        membership.rename(state, state.layer, out)
         return
     membership.leave_layer(state, out)
     family.leave_family(state, out)
