@@ -2,7 +2,8 @@
 
 import pytest
 
-from protocols.supernodes.world import World, quick
+from protocols.supernodes.world import World, family, quick
+from recado.model.event import Event
 from recado.protocols.supernodes import messages as m
 from recado.protocols.supernodes.members import NOTHING_SEEN
 
@@ -202,6 +203,17 @@ def test_super_nodes_repair_each_other_and_pass_it_down():
     assert world.who_got("lost") == world.who_wants(event)
 
 
+def test_what_a_father_recovers_goes_down_at_once():
+    world = World(quick(event_repair_seconds=1000.0))
+    family(world, 5)
+    world.publish(1, "first", v=0, f=1)
+    world.run(5)
+    lost = Event("lost", "tick", attributes={"f": 1})
+    world.give(1, 0, m.TurmoilRepairReply(None, ((("0", 7), lost),), 0))
+    world.run(2)
+    assert world.who_got("lost") == [1, 2, 3, 4, 5]
+
+
 def test_brothers_repair_each_other():
     world = World()
     world.come(0, "v < 2")
@@ -250,4 +262,6 @@ def test_histories_are_bounded():
         assert len(events.bodies) <= 50
         assert len(events.history) <= 50
         assert len(world.state(node).events.seen) <= 200
+    world.run(90)
+    assert {len(one[3].ids) for one in world.sent(m.RepairTurmoil, world.simulation.now - 90)} == {3}
     assert len(world.deliveries) == 200

@@ -269,6 +269,34 @@ def test_a_k_node_sends_joiners_to_its_father():
     assert all(world.state(node).child.father == 1 for node in world.live() if node > 1)
 
 
+def test_who_asks_for_another_filter_is_sent_away():
+    world = World()
+    family(world, 3)
+    other = world.state(0).name
+    begun = world.simulation.now
+    world.give(1, 0, m.JoinNode(other))
+    world.run(0.05)
+    assert [(sender, receiver) for _, sender, receiver, _ in world.sent(m.TryAnother, begun)] == [(1, 0)]
+    assert 0 not in world.children(1)
+
+
+def test_redirects_that_lead_nowhere_end():
+    """Two stand-bys that take each other for the father: after a few redirects the joiner waits for a promotion (R9)."""
+    world = World(quick(k=2))
+    family(world, 2)
+    world.come(9, "f == 1", seeds=(0,))
+    world.run(0.25)  # it has been told whom to ask
+    joining = world.state(9).joining
+    for _ in range(world.settings.redirects + 1):
+        asked = joining.contact
+        assert asked is not None and joining.representative
+        world.give(9, asked, m.ParentNode(3 - asked, world.state(9).name))
+        world.simulation.run(steps=1)
+    assert joining.contact is None
+    world.run(120)
+    check_settled(world)
+
+
 def test_a_k_node_is_active_at_once_when_its_father_dies():
     world = World(quick(k=2))
     family(world, 4)

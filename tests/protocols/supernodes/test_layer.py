@@ -3,9 +3,8 @@
 import pytest
 
 from protocols.supernodes.world import World, check_settled, quick
-from recado.protocols.supernodes import SettingsError, SuperNodeSettings
+from recado.protocols.supernodes import SettingsError, SuperNodeSettings, membership
 from recado.protocols.supernodes import messages as m
-from recado.protocols.supernodes.membership import split_slots
 from recado.protocols.supernodes.sizer import update
 from recado.protocols.supernodes.state import Sizer
 
@@ -149,10 +148,10 @@ def test_a_limit_leaves_what_is_not_used_and_slices_share_it():
 
 
 def test_slots_are_split_equally_the_first_get_one_more():
-    assert split_slots(0, 4) == [0, 0, 0, 0]
-    assert split_slots(3, 4) == [1, 1, 1, 0]
-    assert split_slots(4, 4) == [1, 1, 1, 1]
-    assert split_slots(11, 4) == [3, 3, 3, 2]
+    assert membership.split_slots(0, 4) == [0, 0, 0, 0]
+    assert membership.split_slots(3, 4) == [1, 1, 1, 0]
+    assert membership.split_slots(4, 4) == [1, 1, 1, 1]
+    assert membership.split_slots(11, 4) == [3, 3, 3, 2]
 
 
 def test_slots_promote_children_and_the_surplus_is_lost():
@@ -180,6 +179,38 @@ def test_slots_promote_children_and_the_surplus_is_lost():
         assert child not in world.children(father)
         assert "super" in world.roles_of(child)
     check_settled(world)
+
+
+def test_so_many_children_are_promoted_as_there_are_slots():
+    world = World(quick(budget_bytes_per_second=1.0, sizer_seconds=10_000.0))
+    world.come(0, "f == 0")
+    world.run(5)
+    for number in range(1, 40):
+        world.come(number, f"f == {number % 20}")
+        world.run(3)
+    world.run(60)
+    supers = [one for one in world.states() if one.role == "super"]
+    assert all(one.layer.children for one in supers)
+    leader = min(supers, key=lambda one: one.layer.key)
+    leader.layer.sizer.ready = 3
+    begun = world.simulation.now
+    world.come(99, "f == 99")
+    world.run(10)
+    assert len(world.sent(m.PromoteChild, begun)) == 3
+
+
+def test_a_full_batch_of_departures_does_not_wait():
+    world = layer_of(20, quick(families=False, leave_batch=2, leave_batch_seconds=0.0))
+    state = next(one for one in world.states() if one.me != min(world.states(), key=lambda one: one.layer.key).me)
+    gone = [one for one in world.live() if one != state.me][:2]
+    keys = [world.state(one).layer.key for one in gone]
+    for one in gone:
+        world.go(one)
+    out = []
+    for key in keys:
+        assert not out
+        membership.note_departure(state, state.layer, key, out)
+    assert {tuple(sorted(one.message.change.leaves)) for one in out} == {tuple(sorted(keys))}
 
 
 def test_no_slots_ride_on_broadcasts_without_a_budget():
