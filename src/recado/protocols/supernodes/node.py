@@ -331,5 +331,8 @@ PROTOCOL = OverlayProtocol(
     requests=(Subscribe, Unsubscribe, Publish),
     roles=describe_role,
     reliable=False,
+    contact="anyone",
+    settle_seconds=120.0,
+    size_of=messages.sizer_of,
 )
 """The super-node protocol, for ``recado.protocols.registry``."""
