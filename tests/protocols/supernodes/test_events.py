@@ -54,11 +54,11 @@ def test_a_member_with_a_stale_view_keeps_the_event_and_gives_the_interval_back(
     layer.membership = world.home.found(table.members[:3] + [one for one in table.members[3:] if one.endpoint == 5])
     assert layer.membership.view == NOTHING_SEEN
     world.simulation.nodes[5].timers.pop("repair")
-    world.publish(0, "e", v=1)
-    world.run(5)
-    assert world.sent(m.TurmoilReject)
+    for number in range(8):  # whether it is given others to serve is a draw
+        world.publish(0, f"e{number}", v=1)
+        world.run(2)
+        assert world.who_got(f"e{number}") == list(range(12))
     assert {sender for _, sender, _, _ in world.sent(m.TurmoilReject)} == {5}
-    assert world.who_got("e") == list(range(12))
 
 
 def test_a_dead_member_loses_the_rest_of_its_interval_unless_it_is_tried_again():

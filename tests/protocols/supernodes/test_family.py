@@ -281,7 +281,7 @@ def test_who_asks_for_another_filter_is_sent_away():
 
 
 def test_redirects_that_lead_nowhere_end():
-    """Two stand-bys that take each other for the father: after a few redirects the joiner waits for a promotion (R9)."""
+    """Two stand-bys that take each other for the father: the joiner waits for a promotion after a while (R9)."""
     world = World(quick(k=2))
     family(world, 2)
     world.come(9, "f == 1", seeds=(0,))
@@ -289,7 +289,7 @@ def test_redirects_that_lead_nowhere_end():
     joining = world.state(9).joining
     for _ in range(world.settings.redirects + 1):
         asked = joining.contact
-        assert asked is not None and joining.representative
+        assert joining.representative
         world.give(9, asked, m.ParentNode(3 - asked, world.state(9).name))
         world.simulation.run(steps=1)
     assert joining.contact is None
