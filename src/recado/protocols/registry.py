@@ -9,7 +9,8 @@ entry says:
   must have in common (``common``);
 - what machines say to each other and how it is checked where it enters a node (``messages``, ``check``);
 - what an application can ask (``requests``), and what a node is, in words (``roles``);
-- where it can run: over TCP (``live``), over links that repeat what was lost (``reliable``).
+- where it can run: over TCP (``live``), over links that repeat what was lost (``reliable``);
+- whom machines talk to (``contact``), and when a simulation may take them for settled (``settle_seconds``).
 
 A protocol that is not part of Recado is named by where it is: ``module:NAME``. That is an ``OverlayProtocol``, or the
 class of a machine (``recado.protocols.machine``), which says the same with attributes::
@@ -35,7 +36,7 @@ from typing import Any
 
 import msgspec
 
-from recado.protocols import baselines, trees
+from recado.protocols import baselines, supernodes, trees
 from recado.protocols.pubsub import REQUESTS, MakeMachine, NoSettings, OverlayProtocol, ProtocolError, accept
 from recado.protocols.topology import Topology
 
@@ -47,6 +48,7 @@ PROTOCOLS: Mapping[str, OverlayProtocol] = {
     for protocol in (
         trees.PROTOCOL,
         *baselines.PROTOCOLS,
+        supernodes.PROTOCOL,
         # A new protocol: its description, here.
     )
 }

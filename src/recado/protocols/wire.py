@@ -3,7 +3,8 @@
 Every message of a protocol is a tagged msgspec struct, so a union of them is all a decoder needs. Events travel whole.
 A field that holds one is declared ``WireEvent``: to a type checker that is ``Event``; to msgspec it is a type of its
 own, since a union of texts and times cannot be declared to it and events from outside have to be checked anyway.
-Filters travel as their expression text; ``read_filter`` remembers what it has parsed.
+Filters travel as their expression text; ``read_filter`` remembers what it has parsed. A class of another kind says how
+it is written and read: ``to_wire`` gives plain data, and the static method ``from_wire`` takes it and checks it.
 
 ``wire_size`` is what the simulator counts. It gives the size of the frame that the live overlay would send.
 """
@@ -40,7 +41,12 @@ else:
     WireEvent.register(Event)
 
 
-_encoder = msgspec.msgpack.Encoder()
+def _write_special(value: Any) -> Any:
+    """Values that protocols share inside a process say themselves how they are written: see ``_read_special``."""
+    return value.to_wire()
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_write_special)
 
 
 def encode(message: Any) -> bytes:
@@ -82,7 +88,10 @@ def write_filter(parsed: Filter) -> str:
 
 def _read_special(kind: type, value: Any) -> Any:
     if kind is not WireEvent:
-        raise WireError(f"no reader for {kind.__name__}")
+        read = getattr(kind, "from_wire", None)
+        if read is None:
+            raise WireError(f"no reader for {kind.__name__}")
+        return read(value)
     fields = dict(value)
     fields["attributes"] = {str(name): _tuple(one) for name, one in dict(fields.get("attributes") or {}).items()}
     fields["extensions"] = tuple(map(str, fields.get("extensions") or ()))

@@ -315,6 +315,10 @@ class Simulation:
         """The application at a node wants something, now or later; it is not told if the node is dead then."""
         self._push(self.now if at is None else at, self._node(node_id), Asked(request))
 
+    def tell(self, node_id: NodeId, stimulus: Stimulus) -> None:
+        """Give a node a stimulus now that no other call has, such as the link to a peer that it may contact."""
+        self._push(self.now, self._node(node_id), stimulus)
+
     def link_up(self, first: NodeId, second: NodeId) -> None:
         """Tell both ends."""
         self._push(self.now, self._node(first), LinkUp(second))
@@ -465,9 +469,21 @@ class Simulation:
                             sequence += 1
                             push(late, (now, sequence, node, SendFailed(to, message), 0, None, None))
                     elif kind is SetTimer:
-                        self._sequence = sequence
-                        self._push(now + effect.after_seconds, node, TimerFired(effect.timer))
-                        sequence = node.timers[effect.timer] = self._sequence
+                        timer = effect.timer
+                        time = now + effect.after_seconds
+                        if not now <= time <= LATEST:
+                            self._sequence = sequence
+                            self._push(time, node, TimerFired(timer))  # which says what is wrong
+                        sequence += 1
+                        node.timers[timer] = sequence
+                        stretch = int(time * scale)
+                        if stretch <= edge:
+                            push(late, (time, sequence, node, TimerFired(timer), 0, None, None))
+                        elif stretch in far:
+                            far[stretch].append((time, sequence, node, TimerFired(timer), 0, None, None))
+                        else:
+                            far[stretch] = [(time, sequence, node, TimerFired(timer), 0, None, None)]
+                            push(order, stretch)
                     elif kind is CancelTimer:
                         node.timers.pop(effect.timer, None)
                     else:

@@ -71,7 +71,9 @@ class Mesh(PointToPoint):
 class Euclidean(PointToPoint):
     """Everybody reaches everybody; latency grows with distance. With constant latencies, order is kept.
 
-    ``places`` may grow while the run goes on. The defaults, 5 ms and 0.5 ms a unit, are those of the super-node system.
+    ``places`` may grow while the run goes on. A message takes its size divided by ``bytes_per_second`` longer and waits
+    for no other, so a short one may overtake a long one; ``Bandwidth`` has lines on which they wait. The defaults, 5 ms
+    and 0.5 ms a unit, are those of the super-node system.
     """
 
     def __init__(
@@ -79,10 +81,12 @@ class Euclidean(PointToPoint):
         places: Mapping[NodeId, Place],
         least_seconds: float = 0.005,
         seconds_per_unit: float = 0.0005,
+        bytes_per_second: float = math.inf,
         *,
         tells_failure: bool = True,
     ) -> None:
         self._places, self._least, self._factor = places, least_seconds, seconds_per_unit
+        self._seconds_per_byte = 1 / bytes_per_second
         self.tells_failure = tells_failure
 
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
@@ -90,7 +94,7 @@ class Euclidean(PointToPoint):
             distance = math.dist(self._places[sender], self._places[receiver])
         except KeyError as nowhere:
             raise SimulationError(f"node {nowhere} is nowhere; give it a place") from None
-        return (now + self._least + self._factor * distance,)
+        return (now + self._least + self._factor * distance + size_bytes * self._seconds_per_byte,)
 
 
 class NetworkWrapper:

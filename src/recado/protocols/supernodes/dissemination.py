@@ -1,0 +1,242 @@
+"""Events: a tree among super nodes, then a chain through each family (2.11), and how a sub node publishes (2.14).
+
+Who is responsible for an interval of the ring looks for the first member in it whose filter accepts the event, and
+gives it the event and the rest of the interval. So nobody gets what it did not ask for, and only those work who want
+it. A member whose view is behind the sender's keeps the event and gives the interval back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from recado.model.event import Event
+from recado.protocols.baselines.algebra import answers
+from recado.protocols.machine import Deliver, Send, SetTimer
+from recado.protocols.pubsub import Notified
+from recado.protocols.supernodes.members import SPACE, Endpoint
+from recado.protocols.supernodes.membership import draw_fanout, note_departure
+from recado.protocols.supernodes.messages import EventId, PublishUp, TurmoilCast, TurmoilReject, TurmoilSubnode
+from recado.protocols.supernodes.state import Events, Layer, Out, Publication, State, pick, receive, send
+from recado.protocols.wire import write_filter
+
+OUTBOX_SECONDS = 5.0
+
+# --- At one node -----------------------------------------------------------------------------------------------------
+
+
+def publish(state: State, event: Event, out: Out) -> None:
+    """The application has an event."""
+    state.number += 1
+    published = Publication((state.source, state.number), event)
+    consume(state, published, out)
+    pass_out(state, published, None, out)
+
+
+def pass_out(state: State, published: Publication, origin: Endpoint | None, out: Out) -> None:
+    """Give an event to the system: by the tree and the own family, by the father, or later."""
+    layer, child = state.layer, state.child
+    if layer is not None and layer.active:
+        cast(state, layer, published, out)
+        if answers(published.event)(state.filter):
+            chain(state, layer, published, origin, out)
+    elif child is not None:
+        out.append(Send(child.father, PublishUp(*published), "a sub node publishes through its father"))
+    elif len(state.outbox) < state.settings.max_outbox:
+        state.outbox.append(published)
+        out.append(SetTimer("outbox", OUTBOX_SECONDS))
+
+
+def flush_outbox(state: State, out: Out) -> None:
+    waiting, state.outbox = state.outbox, []
+    for published in waiting:
+        pass_out(state, published, None, out)
+
+
+def on_publish_up(state: State, sender: Endpoint, message: PublishUp, out: Out) -> None:
+    receive(state, message)
+    published = Publication(message.id, message.event)
+    if consume(state, published, out):
+        pass_out(state, published, sender, out)
+
+
+def publish_up_failed(state: State, to: Endpoint, message: PublishUp, out: Out) -> None:
+    """The father is gone: keep the event until there is another one."""
+    if len(state.outbox) < state.settings.max_outbox:
+        state.outbox.append(Publication(message.id, message.event))
+        out.append(SetTimer("outbox", OUTBOX_SECONDS))
+
+
+def consume(state: State, published: Publication, out: Out) -> bool:
+    """Take an event, and deliver it if a subscription asks for it. False if it was known."""
+    event_id, event = published
+    events = state.events
+    if events is None:
+        events = state.events = Events()
+    if event_id in events.seen:
+        state.duplicates += 1
+        return False
+    _remember(state, events, published)
+    accepts = answers(event)
+    if accepts(state.filter):
+        events.history[event_id] = None
+        wanted = state.subscriptions
+        matching = [id for id, one in wanted.items() if accepts(write_filter(one.whole_filter()))]
+        if matching:
+            state.delivered += 1
+            out.append(Deliver(Notified(event, tuple(matching))))
+    if state.settings.event_repair and not events.repairing:
+        events.repairing = True
+        out.append(SetTimer("events", state.settings.event_repair_seconds * (0.5 + state.rng.random())))
+    return True
+
+
+def _remember(state: State, events: Events, published: Publication) -> None:
+    """Keep the body for a while (R34), and the identifier for longer."""
+    event_id, event = published
+    settings, bodies = state.settings, events.bodies
+    events.seen[event_id] = None
+    bodies[event_id] = (event, state.now)
+    while len(bodies) > 2 * settings.history:
+        oldest = next(iter(bodies))
+        if bodies[oldest][1] > state.now - settings.keep_seconds and len(bodies) <= settings.max_events:
+            break
+        del bodies[oldest]
+        events.history.pop(oldest, None)
+    while len(events.seen) > 4 * settings.max_events:
+        del events.seen[next(iter(events.seen))]
+
+
+# --- The tree among super nodes --------------------------------------------------------------------------------------
+
+
+class Arc(NamedTuple):
+    """So many places of the ring from ``first`` on, up to the identifier ``high``."""
+
+    first: int
+    places: int
+    high: int
+
+
+def cast(state: State, layer: Layer, published: Publication, out: Out) -> None:
+    """Be responsible for the whole ring, from a random place on."""
+    keys = layer.membership.keys
+    first = int(state.rng.random() * len(keys))
+    _cut(state, layer, published, Arc(first, len(keys), keys[first]), out)
+
+
+def _cut(state: State, layer: Layer, published: Publication, arc: Arc, out: Out) -> None:
+    """Cut an interval into parts with equally many members."""
+    if not arc.places:
+        return
+    keys = layer.membership.keys
+    fanout = draw_fanout(state, layer, state.settings.event_fanout)
+    start = 0
+    for part in range(1, fanout + 1):
+        end = arc.places * part // fanout
+        high = keys[(arc.first + end) % len(keys)] if part < fanout else arc.high
+        if end > start:
+            _scan(state, layer, published, Arc(arc.first + start, end - start, high), out)
+        start = end
+
+
+def _scan(state: State, layer: Layer, published: Publication, arc: Arc, out: Out) -> None:
+    """Give the event to the first of these places that accepts it, with the rest of the interval."""
+    membership, accepts = layer.membership, answers(published.event)
+    members, suspects, me = membership.members, layer.suspects, layer.key
+    for place in range(arc.first, arc.first + arc.places):
+        member = members[place % len(members)]
+        if member.key != me and member.key not in suspects and accepts(member.filter):
+            low = (member.key + 1) % SPACE
+            message = TurmoilCast(published.id, published.event, low, arc.high, membership.view, me)
+            add_neighbour(state, layer, member.key, member.endpoint)
+            send(state, member.endpoint, message, "the first of an interval that accepts the event", out)
+            return
+
+
+def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: Out) -> None:
+    receive(state, message)
+    layer = state.layer
+    published = Publication(message.id, message.event)
+    new = consume(state, published, out)
+    if layer is None or not (layer.active and layer.filters_loaded) or not layer.membership.view.covers(message.view):
+        reject = TurmoilReject(message.id, message.low, message.high)
+        send(state, sender, reject, "this node's view is behind the sender's", out)
+        if layer is None:
+            return
+    elif state.child is not None and not state.settings.k_nodes_relay:
+        send(state, state.child.father, message, "a K node does not relay: its father does", out)
+    else:
+        first, count = layer.membership.ring(message.low, message.high)
+        _cut(state, layer, published, Arc(first, count, message.high), out)
+    add_neighbour(state, layer, message.key, sender)
+    if new and answers(message.event)(state.filter):
+        chain(state, layer, published, None, out)
+
+
+def on_turmoil_reject(state: State, sender: Endpoint, message: TurmoilReject, out: Out) -> None:
+    """Go on with the interval without the one that rejected it."""
+    receive(state, message)
+    _go_on(state, message.id, message.low, message.high, out)
+
+
+def turmoil_cast_failed(state: State, to: Endpoint, message: TurmoilCast, out: Out) -> None:
+    """Note the departure. The rest of the interval is lost, unless it may be tried again (R20)."""
+    layer = state.layer
+    if layer is None:
+        return
+    key = (message.low - 1) % SPACE
+    layer.neighbours.pop(key, None)
+    note_departure(state, layer, key, out)
+    if state.settings.retry_on_failed_send:
+        _go_on(state, message.id, message.low, message.high, out)
+
+
+def _go_on(state: State, event_id: EventId, low: int, high: int, out: Out) -> None:
+    layer, events = state.layer, state.events
+    kept = events.bodies.get(event_id) if events is not None else None
+    if layer is None or kept is None or not layer.active:
+        return
+    first, count = layer.membership.ring(low, high)
+    _scan(state, layer, Publication(event_id, kept[0]), Arc(first, count, high), out)
+
+
+def add_neighbour(state: State, layer: Layer, key: int, endpoint: Endpoint) -> None:
+    """A super node that this one exchanged an event with is a partner for repairs (2.12, R36)."""
+    known = layer.neighbours
+    known.pop(key, None)
+    known[key] = endpoint
+    if len(known) > state.settings.max_neighbours:
+        del known[next(iter(known))]
+
+
+# --- The chain through a family --------------------------------------------------------------------------------------
+
+
+def chain(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:
+    """Give an event to one child, with the list of the others; not to the one that published it."""
+    if not layer.children:
+        return
+    left_out = {origin}
+    if state.settings.k_via_tree:
+        left_out |= {one.endpoint for one in layer.membership.by_filter(state.filter)}
+    hand_on(state, published, tuple(child for child in layer.children if child not in left_out), out)
+
+
+def hand_on(state: State, published: Publication, rest: tuple[Endpoint, ...], out: Out) -> None:
+    if rest:
+        child = pick(state.rng, rest)
+        message = TurmoilSubnode(*published, tuple(one for one in rest if one != child))
+        send(state, child, message, "one child, and those that are still to be served", out)
+
+
+def on_turmoil_subnode(state: State, sender: Endpoint, message: TurmoilSubnode, out: Out) -> None:
+    receive(state, message)
+    published = Publication(message.id, message.event)
+    consume(state, published, out)
+    hand_on(state, published, message.rest, out)
+
+
+def turmoil_subnode_failed(state: State, to: Endpoint, message: TurmoilSubnode, out: Out) -> None:
+    if state.layer is not None:
+        state.layer.children.pop(to, None)
+    hand_on(state, Publication(message.id, message.event), message.rest, out)

@@ -1,0 +1,215 @@
+"""Planted bugs: each must be found by the scripted runs or by the first random worlds.
+
+What runs is the real protocol with one error in it. Without an error the same runs pass, in their own modules.
+"""
+
+import inspect
+
+import pytest
+
+from planted import mutate
+from protocols.supernodes import test_events, test_family, test_layer, test_worlds
+from recado.errors import RecadoError
+from recado.protocols.supernodes import dissemination, family, members, membership, node, repair, sizer
+
+WORLDS = 12
+
+FAMILY = {
+    "any member represents any filter": (
+        family.on_filter_check,
+        "layer.membership.by_filter(message.filter)",
+        "layer.membership.members",
+    ),
+    "a node that is still loading answers": (family.on_filter_check, "layer.filters_loaded", "True"),
+    "a joiner with a known filter enters the layer all the same": (
+        family.on_filter_reply,
+        "if message.endpoint is None or",
+        "if True or",
+    ),
+    "any filter is accepted below any other": (family.on_join_node, "message.name != state.name or", "False or"),
+    "a K node takes children": (family.on_join_node, "elif state.child is not None:", "elif False:"),
+    "a new child is not announced to its brothers": (family.on_join_node, "keep_alive(state, out)", "pass"),
+    "K nodes are not counted": (family.count_super_nodes, "return len(known) + len(layer.pending_k)", "return 1"),
+    "one that was told to become a K node stays out of the layer": (
+        family.on_accept,
+        'membership.enter(state, "k", out)',
+        "pass",
+    ),
+    "a redirect is not followed": (
+        family.on_parent_node,
+        "_ask_to_join(state, joining, message.father, out)",
+        "_restart(state, joining, out)",
+    ),
+    "a redirect has no end": (
+        family.on_parent_node,
+        "joining.redirects > state.settings.redirects",
+        "False",
+    ),
+    "the keep-alive ends at the first child": (
+        family._pass_on,
+        "if place < len(children):",
+        "if place < min(len(children), 1):",
+    ),
+    "the keep-alive is silent after the first round": (
+        family.keep_alive,
+        'out.append(SetTimer("keepalive", state.settings.keepalive_seconds))',
+        "pass",
+    ),
+    "nobody tells the father who lives": (family._pass_on, "elif message.father != state.me:", "elif False:"),
+    "a dead child ends the round": (
+        family.promotion_failed,
+        "_pass_on(state, Promotion(",
+        "len(rest) < 0 and _pass_on(state, Promotion(",
+    ),
+    "dead children stay in the list": (family.on_live_nodes, "del layer.children[child]", "pass"),
+    "a child that came during a round is dropped by it": (family.on_live_nodes, "since < message.round and", ""),
+    "watchdogs are not staggered": (family._arm, "child.place * settings.eta_step_seconds", "0.0"),
+    "a new child has no extra period": (
+        family._become_child,
+        "_arm(state, state.child, state.settings.keepalive_seconds, out)",
+        "_arm(state, state.child, -state.settings.watchdog_grace_seconds - 20.0, out)",
+    ),
+    "a keep-alive does not re-arm the watchdog": (family.on_promotion, "_arm(state, child, 0.0, out)", "pass"),
+    "a successor does not warn its brothers": (family.promote, "for brother in brothers:", "for brother in ():"),
+    "a successor does not inherit its brothers": (family.promote, "if layer is not None and brothers:", "if False:"),
+    "a brother keeps the old father": (family.on_promoted, "child.father = sender", "pass"),
+    "a promoted child stays out of the layer": (
+        family.promote,
+        'membership.enter(state, "promoted", out)',
+        'set_role(state, "promoted", out)',
+    ),
+}
+LAYER = {
+    "a full batch waits all the same": (membership.on_join_request, "join_batch", "max_pending"),
+    "the end of an interval is left out": (
+        membership.spread,
+        "for member in members[first:last]:",
+        "for member in members[first : last - 1]:",
+    ),
+    "intervals of a broadcast overlap": (
+        membership.spread,
+        "part_high = side_high if part == parts else keys[stop]",
+        "part_high = side_high",
+    ),
+    "departures are never spread": (membership.spread_leaves, "if layer.pending_leaves:", "if False:"),
+    "a full batch of departures waits": (
+        membership._batch_leaves,
+        "_spread_new(state, layer, (), frozenset(), out)",
+        "pass",
+    ),
+    "one who is alive accepts to be gone": (membership.learn, "_enter_again(state, layer, out)", "pass"),
+    "repair gives nothing": (membership.on_view_repair_reply, "learn(state, layer, change, out)", "pass"),
+    "a view covers every other": (members.View.covers, "self is other or", "True or"),
+    "slots do not get fewer": (membership.spread, "slots -= 1", "pass"),
+    "all slots go to the first": (
+        membership.split_slots,
+        "slots // fanout + (part < slots % fanout)",
+        "slots * (part == 0)",
+    ),
+    "a slot promotes nobody": (sizer.promote_one, "if layer.children:", "if False:"),
+}
+EVENTS = {
+    "the filter is not asked in the tree": (dissemination._scan, "and accepts(member.filter)", ""),
+    "the first of an interval is left out": (
+        dissemination._scan,
+        "range(arc.first, arc.first + arc.places)",
+        "range(arc.first + 1, arc.first + arc.places)",
+    ),
+    "a member does not pass the event on": (
+        dissemination.on_turmoil_cast,
+        "_cut(state, layer, published, Arc(first, count, message.high), out)",
+        "pass",
+    ),
+    "a stale member takes an interval": (
+        dissemination.on_turmoil_cast,
+        "not layer.membership.view.covers(message.view)",
+        "False",
+    ),
+    "a rejected interval is forgotten": (
+        dissemination.on_turmoil_reject,
+        "_go_on(state, message.id, message.low, message.high, out)",
+        "pass",
+    ),
+    "children get nothing": (
+        dissemination.on_turmoil_cast,
+        "chain(state, layer, published, None, out)",
+        "pass",
+    ),
+    "the chain ends at its first child": (
+        dissemination.on_turmoil_subnode,
+        "hand_on(state, published, message.rest, out)",
+        "pass",
+    ),
+    "a dead child ends the chain": (
+        dissemination.turmoil_subnode_failed,
+        "hand_on(state, Publication(message.id, message.event), message.rest, out)",
+        "pass",
+    ),
+    "an event is delivered whenever it comes": (dissemination.consume, "if event_id in events.seen:", "if False:"),
+    "what is sent up gets lost with the father": (
+        dissemination.publish_up_failed,
+        "state.outbox.append(Publication(message.id, message.event))",
+        "pass",
+    ),
+    "repaired events are not passed down": (
+        repair.on_repair_reply,
+        "chain(state, layer, published, None, out)",
+        "pass",
+    ),
+    "nobody repairs": (repair._ask_partner, "if partner is not None and", "if False and"),
+    "histories grow": (repair.recent, "[-state.settings.history :]", ""),
+}
+SCRIPTS = {id(FAMILY): test_family, id(LAYER): test_layer, id(EVENTS): test_events}
+
+
+def scripts(module):
+    """The scripted runs of a module: those of its tests that need nothing, or one of several values."""
+    for name, test in vars(module).items():
+        if name.startswith("test_") and inspect.isfunction(test):
+            marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+            if not marks and not inspect.signature(test).parameters:
+                yield test, ()
+            elif len(marks) == 1 and "," not in str(marks[0].args[0]):
+                yield from ((test, (value,)) for value in marks[0].args[1])
+
+
+def runs(first):
+    yield from scripts(first)
+    yield from ((test_worlds.test_a_father_has_exactly_one_normal_successor, (seed,)) for seed in range(2))
+    yield from ((test_worlds.test_invariants, (seed,)) for seed in range(WORLDS))
+    for module in SCRIPTS.values():
+        if module is not first:
+            yield from scripts(module)
+
+
+def plant(monkeypatch, function, old, new):
+    """Put the error in, also into the tables of the machine."""
+    wrong = mutate(monkeypatch, function, old, new)
+    for table in (node.HANDLERS, node.FAILURES, node.TIMERS):
+        for key in [key for key, handler in table.items() if handler is function]:
+            monkeypatch.setitem(table, key, wrong)
+
+
+def test_the_tool_changes_nothing_else(monkeypatch):
+    plant(monkeypatch, family.on_promotion, "child, joining = state.child", "child, joining = state.child")
+    for run, values in scripts(test_family):
+        run(*values)
+
+
+ALL = {name: (group, *error) for group in (FAMILY, LAYER, EVENTS) for name, error in group.items()}
+
+
+def test_there_are_enough_of_them():
+    assert len(ALL) >= 25
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_error_is_found(monkeypatch, name):
+    group, *error = ALL[name]
+    plant(monkeypatch, *error)
+    for run, values in runs(SCRIPTS[id(group)]):
+        try:
+            run(*values)
+        except (AssertionError, RecadoError, LookupError):
+            return
+    pytest.fail(f"{name}: nothing noticed it")
