@@ -1,12 +1,17 @@
 """The layer: batches, trees, departures, repair, downloads, and the sizer's arithmetic and slots."""
 
+from random import Random
+
 import pytest
 
-from protocols.supernodes.world import World, check_settled, quick
+from protocols.supernodes.world import World, check, check_settled, quick
 from recado.protocols.supernodes import SettingsError, SuperNodeSettings, membership
 from recado.protocols.supernodes import messages as m
 from recado.protocols.supernodes.sizer import update
 from recado.protocols.supernodes.state import Sizer
+from recado.sim.draws import uniform
+from recado.sim.faults import Cuts
+from recado.sim.network import Mesh
 
 
 def layer_of(count, settings=None, seed=0, **options):
@@ -97,6 +102,50 @@ def test_equal_views_need_no_answer():
     world.run(30)
     assert world.sent(m.ViewRepair, begun)
     assert not world.sent(m.ViewRepairReply, begun)
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 80))])
+def test_after_a_partition_the_parts_find_each_other(seed):
+    """Families too: a father that was out of reach comes back beside his successor, and both stay (R25)."""
+    rng = Random(seed)
+    cuts = Cuts(Mesh(uniform(0.02, 0.3, rng)))
+    world = World(quick(reunite_share=0.3), seed, network=cuts)
+    world.come(0, "v < 9")
+    world.run(5)
+    for node in range(1, 24):
+        world.come(node, f"v < {1 + node % 6}")
+        world.run(4)
+    world.run(60)
+    apart = rng.sample(world.live(), 9)
+    cuts.split(apart)
+    world.run(rng.uniform(30, 400))
+    cuts.join()
+    world.run(300)
+    check(world)
+    check_settled(world)
+    event = world.publish(rng.choice(world.live()), "e", v=3)
+    world.run(60)
+    assert world.who_got("e") == world.who_wants(event)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_that_took_each_other_for_gone_find_each_other(seed):
+    """When they meet, each learns that it is gone as well, and nobody is left in the layer to announce them."""
+    cuts = Cuts(Mesh(uniform(0.02, 0.3, Random(seed))))
+    world = World(quick(reunite_share=0.3), seed, network=cuts)
+    world.come(0, "v < 1")
+    world.run(5)
+    world.come(1, "v < 2", seeds=(0,))
+    world.run(60)
+    cuts.split([1])
+    world.run(120)
+    assert [len(world.state(node).layer.membership) for node in (0, 1)] == [1, 1]
+    cuts.join()
+    world.run(400)
+    check_settled(world)
+    world.publish(0, "e", v=0)
+    world.run(10)
+    assert world.who_got("e") == [0, 1]
 
 
 def test_downloads_are_served_by_those_that_have_given_little():

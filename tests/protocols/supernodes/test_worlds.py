@@ -171,3 +171,9 @@ def test_a_father_has_exactly_one_normal_successor(seed):
         assert world.children(children[0]) == children[1:]
         check_settled(world)
         family = children
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(SEEDS, 11 * SEEDS))
+def test_invariants_of_many_more(seed):
+    test_invariants(seed)

@@ -346,8 +346,13 @@ class Membership:
         first, last = bisect_left(self.keys, low), bisect_left(self.keys, high)
         return first, last - first if low <= high else last - first + len(self.keys)
 
-    def leader(self, key: int, slices: int) -> Member:
-        """The member with the lowest identifier of the slice that ``key`` is in, or of the next one with members."""
+    def leader(self, key: int, slices: int) -> Member | None:
+        """The member with the lowest identifier of the slice that ``key`` is in, or of the next one with members.
+
+        None if there is no member at all: after a partition all may have been taken for gone.
+        """
+        if not self.members:
+            return None
         at = bisect_left(self.keys, -(-(key * slices // SPACE) * SPACE // slices) if slices > 1 else 0)
         return self.members[at % len(self.members)]
 

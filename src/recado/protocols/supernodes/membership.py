@@ -61,6 +61,8 @@ MOST_HOPS = 2
 
 REPORT_AGAIN_SECONDS = 90.0
 
+MOST_DEPARTED = 64
+
 RETRY_GROWTH_LIMIT = 5
 
 # --- B-JOIN ----------------------------------------------------------------------------------------------------------
@@ -139,6 +141,8 @@ def on_endpoints(state: State, sender: Endpoint, message: Endpoints, out: Out) -
     layer.asked, layer.tries = None, 0
     out.append(CancelTimer("download"))
     if not first:
+        if layer.announced and layer.membership.find(layer.key) is None:
+            _enter_again(state, layer, out)  # its departure is among what nobody keeps
         return
     if layer.membership.find(layer.key) is not None:
         _announced(state, layer, out)
@@ -204,7 +208,8 @@ def on_join_request(state: State, sender: Endpoint, message: JoinRequest, out: O
     if layer.membership.find(member.key) is not None:
         return
     leader = layer.membership.leader(member.key, state.settings.slices)
-    if leader.key != layer.key and message.hops < MOST_HOPS and leader.key not in layer.suspects:
+    handed_on = message.hops >= MOST_HOPS
+    if leader is not None and leader.key != layer.key and not handed_on and leader.key not in layer.suspects:
         onward = JoinRequest(member, message.ref, message.hops + 1)
         send(state, leader.endpoint, onward, "the leader of the slice announces newcomers", out)
     elif len(layer.pending_joins) < state.settings.max_pending:
@@ -221,7 +226,7 @@ def join_request_failed(state: State, to: Endpoint, message: JoinRequest, out: O
     if layer is None or not layer.endpoints_loaded:
         return
     leader = layer.membership.leader(message.member.key, state.settings.slices)
-    if leader.endpoint == to:
+    if leader is not None and leader.endpoint == to:
         note_departure(state, layer, leader.key, out)
     if message.member.key == layer.key:
         if not layer.announced:
@@ -332,8 +337,7 @@ def download_failed(state: State, to: Endpoint, out: Out) -> None:
 
 def _lead(state: State, layer: Layer, out: Out) -> None:
     """Begin to aggregate if the node is the leader of its slice."""
-    membership = layer.membership
-    if membership.keys and membership.leader(layer.key, state.settings.slices).key == layer.key:
+    if is_leader(state, layer):
         _begin_batches(state, layer, out)
         if layer.sizer is None and state.settings.budget_bytes_per_second:
             layer.sizer = Sizer(layer.up)
@@ -341,7 +345,8 @@ def _lead(state: State, layer: Layer, out: Out) -> None:
 
 
 def is_leader(state: State, layer: Layer) -> bool:
-    return layer.membership.leader(layer.key, state.settings.slices).key == layer.key
+    leader = layer.membership.leader(layer.key, state.settings.slices)
+    return leader is not None and leader.key == layer.key
 
 
 def _begin_batches(state: State, layer: Layer, out: Out) -> None:
@@ -418,10 +423,13 @@ def _father(state: State, layer: Layer) -> Member | None:
 
 def learn(state: State, layer: Layer, change: Change, out: Out) -> None:
     """Take an event into the view."""
-    membership = layer.membership.apply(change)
-    if membership is layer.membership:
+    before = layer.membership
+    membership = before.apply(change)
+    if membership is before:
         return
     layer.membership = membership
+    if change.leaves and state.settings.reunite_share:
+        _remember_departed(layer, before, change.leaves)
     if layer.sizer is not None:
         layer.sizer.entries += len(change.joins)
     if change.leaves and (layer.suspects or layer.pending_leaves):
@@ -440,6 +448,16 @@ def learn(state: State, layer: Layer, change: Change, out: Out) -> None:
         _enter_again(state, layer, out)
     if not layer.batching:
         _lead(state, layer, out)
+
+
+def _remember_departed(layer: Layer, before: Membership, keys: Sequence[int]) -> None:
+    departed = layer.departed
+    for key in keys:
+        member = before.find(key)
+        if member is not None and key != layer.key:
+            departed[key] = member.endpoint
+    while len(departed) > MOST_DEPARTED:
+        del departed[next(iter(departed))]
 
 
 def _enter_again(state: State, layer: Layer, out: Out) -> None:
@@ -569,6 +587,8 @@ def _batch_leaves(state: State, layer: Layer, out: Out) -> None:
 def _tell_leader(state: State, layer: Layer, keys: tuple[int, ...], out: Out) -> None:
     members, slices = layer.membership.members, state.settings.slices
     leader = layer.membership.leader(layer.key, slices)
+    if leader is None:
+        return
     if leader.key in layer.suspects:  # the next one after it will lead
         leader = next((one for one in members if one.key not in layer.suspects), leader)
     if leader.key == layer.key:
@@ -616,8 +636,11 @@ def repair(state: State, out: Out) -> None:
     layer = state.layer
     if layer is None or not layer.endpoints_loaded:
         return
-    partner = random_member(state, layer)
-    if partner is not None:
+    if layer.departed and state.rng.random() < state.settings.reunite_share:
+        key = pick(state.rng, list(layer.departed))
+        view = ViewRepair(layer.membership.view, key)
+        send(state, layer.departed[key], view, "perhaps it was only out of reach", out)
+    elif (partner := random_member(state, layer)) is not None:
         view = ViewRepair(layer.membership.view, partner.key)
         send(state, partner.endpoint, view, "two members compare what they have seen", out)
     if layer.suspects and state.settings.leaves == "leader":

@@ -65,6 +65,9 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     repair_seconds: float = 30.0
     repair_least_seconds: float = 10.0
     repair_most_seconds: float = 45.0
+    reunite_share: float = 0.0
+    """Beyond the document: so many of the repair rounds ask a member that was taken for gone. After a partition that
+    brings the parts together again; without it each stays by itself."""
     join_retry_seconds: float = 60.0
     join_retry_growth: float = 1.5
     """Up to five times the first wait."""
@@ -138,6 +141,8 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}")
         if not 2 <= self.min_fanout <= min(self.max_fanout, self.event_fanout):
             raise SettingsError("fanouts are at least 2, and min_fanout is the least of them")
+        if self.reunite_share > 1:
+            raise SettingsError(f"reunite_share is {self.reunite_share}; a share is at most 1")
         if not self.repair_least_seconds <= self.repair_seconds <= self.repair_most_seconds:
             raise SettingsError("repair_seconds has to be between repair_least_seconds and repair_most_seconds")
 
@@ -154,7 +159,7 @@ _NOT_NEGATIVE = (
     "slot_count_bytes", "type_bytes", "header_bytes", "interval_bytes", "leave_batch_seconds", "join_retry_growth",
     "download_start_seconds", "filter_pieces", "filter_seconds", "watchdog_grace_seconds", "eta_step_seconds",
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
-    "start_after_seconds",
+    "start_after_seconds", "reunite_share",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),

@@ -97,10 +97,10 @@ class Layer:
     """What a node knows as a member of the layer, or while it becomes one."""
 
     __slots__ = (
-        "active", "announced", "asked", "base", "batching", "children", "down", "endpoints_loaded", "entered", "fanout",
-        "filters_loaded", "full", "key", "leave_timer", "membership", "neighbours", "number", "pending_joins",
-        "pending_k", "pending_leaves", "piece", "repair_seconds", "retry_seconds", "round", "rounds", "sizer",
-        "suspects", "tries", "up", "why",
+        "active", "announced", "asked", "base", "batching", "children", "departed", "down", "endpoints_loaded",
+        "entered", "fanout", "filters_loaded", "full", "key", "leave_timer", "membership", "neighbours", "number",
+        "pending_joins", "pending_k", "pending_leaves", "piece", "repair_seconds", "retry_seconds", "round", "rounds",
+        "sizer", "suspects", "tries", "up", "why",
     )  # fmt: skip
 
     def __init__(self, key: int, membership: Membership, why: str, now: float, settings: SuperNodeSettings) -> None:
@@ -120,6 +120,8 @@ class Layer:
         self.leave_timer = False
         self.suspects: dict[int, float] = {}
         """Members that could not be reached, and when; until their departure is spread."""
+        self.departed: dict[int, Endpoint] = {}
+        """The last members that were taken for gone, if some of them are asked again (``reunite_share``)."""
         self.batching = False
         """Does it aggregate joins now? Leaders do, and whoever was taken for one."""
         self.number = 0
