@@ -35,7 +35,7 @@ from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.event import Event
 from recado.model.filter import TRUE, Filter
-from recado.protocols.pubsub import REQUESTS, ConfiguredProtocol, ProtocolError
+from recado.protocols.pubsub import ConfiguredProtocol, ProtocolError
 from recado.protocols.registry import DEFAULT, find_protocol
 
 # --- What one run is made of: the parts that a scenario file can say, with their defaults ----------------------------
@@ -205,7 +205,7 @@ def configure_protocol(setting: Setting) -> ConfiguredProtocol:
         raise SettingError(str(error), f"protocol.options.{error.setting}".rstrip(".")) from None
     if part.reliable and not protocol.reliable:
         raise SettingError(f"protocol {part.name!r} cannot have reliable links", "protocol.reliable")
-    for request in REQUESTS:
+    for request in Mix.__struct_fields__:
         if getattr(setting.workload.mix, request) and not protocol.understands(request):
             raise SettingError(f"protocol {part.name!r} has no request {request!r}", f"workload.mix.{request}")
     return configured
