@@ -122,6 +122,7 @@ def link_down(state: State, peer: NodeId, out: Out) -> None:
     """A place is lost, or a member of the group is."""
     attraction = state.attraction
     attraction.attached.pop(peer, None)
+    attraction.sent.pop(peer, None)
     link = attraction.opened.pop(peer, None)
     if link is not None:
         out.append(Disconnect(peer))
@@ -171,16 +172,19 @@ def _host(state: State, sender: NodeId, message: Seek, out: Out) -> None:
 
 
 def _member_for(state: State, message: Seek) -> NodeId | None:
-    """One of those attached here for the same type; the turn goes round, so that the group grows evenly."""
-    interest = message.interest
+    """Of those attached here for the same type, the one to whom fewest were sent, so that the group grows evenly."""
+    interest, before = message.interest, (message.path[0], *message.path[message.levels :])
     members = {
         peer: filter
         for peer, (type, filter) in state.attraction.attached.items()
-        if type == interest.type and peer not in message.path
+        if type == interest.type and peer not in before
     }
     covering = [peer for peer, filter in members.items() if covers_text(filter, interest.filter)]
-    among = covering or list(members)
-    return among[state.tick() % len(among)] if among else None
+    sent = state.attraction.sent
+    chosen = min(covering or members, key=lambda peer: sent.get(peer, 0), default=None)
+    if chosen is not None:
+        sent[chosen] = sent.get(chosen, 0) + 1
+    return chosen
 
 
 def on_attach(state: State, sender: NodeId, message: Attach, out: Out) -> None:

@@ -84,7 +84,9 @@ def _retire(state: State, event_type: str) -> None:
 def _take_office(state: State, event_type: str, out: Out) -> None:
     election = state.election
     if event_type in state.published:
-        election.yielding.pop(event_type, None)
+        if event_type in election.yielding:  # that one may have gone again; if not, it will answer this search
+            del election.yielding[event_type]
+            repair.search_later(state, event_type, out)
         return
     election.elected[event_type] = 1 + state.rng.randrange(1 << 62)
     state.published[event_type] = None

@@ -178,12 +178,14 @@ class OpenedLink:
 class Attraction:
     """The links that interests have made at one node, and what is under way about them: see ``attract``."""
 
-    __slots__ = ("attached", "best", "opened", "promised", "seeks")
+    __slots__ = ("attached", "best", "opened", "promised", "seeks", "sent")
 
     def __init__(self) -> None:
         self.opened: dict[NodeId, OpenedLink] = {}
         self.attached: dict[NodeId, tuple[str, str]] = {}
         """Type and filter for the sake of which a neighbour asked for its link."""
+        self.sent: dict[NodeId, int] = {}
+        """How many seekers were passed on to each of them."""
         self.promised: dict[NodeId, None] = {}
         """Room is kept for these, for a while."""
         self.seeks: dict[str, int] = {}
