@@ -32,7 +32,9 @@ from recado.overlay.streams import Stream, Streams, event_weight
 from recado.protocols.machine import Asked, LinkDown, LinkUp
 from recado.protocols.pubsub import (
     BecomeBroker,
+    BecomeCandidate,
     BecomePublisher,
+    Elected,
     Notified,
     OverlayProtocol,
     Publish,
@@ -78,7 +80,7 @@ class Node:
         self._advertise = str(read_address(advertise)) if advertise else ""
         self._opened: dict[str, Address] = {}
         self._folder, self._rng = state, Random(seed)  # noqa: S311  # for back-off and machines, not for secrets
-        self.stopping, self.stopped = asyncio.Event(), asyncio.Event()
+        self.stopping, self.stopped, self._roles_changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.failure = ""
         self.streams = Streams(limits)
         self.links = Links(Identity(name, overlay, self.protocol.name, key, tls), self, limits, self._rng)
@@ -176,10 +178,21 @@ class Node:
         self.protocol.protocol.require("become_publisher")
         await self.driver.ask(BecomePublisher(event_type))
 
+    async def become_candidate(self, event_type: str) -> None:
+        """Stand by for a type: see ``wait_until_publisher``. A ProtocolError if the protocol has no such role."""
+        self.protocol.protocol.require("become_candidate")
+        await self.driver.ask(BecomeCandidate(event_type))
+
     async def become_broker(self, event_type: str) -> None:
         """Stop publishing a type; a ProtocolError if the protocol has no such role."""
         self.protocol.protocol.require("become_broker")
         await self.driver.ask(BecomeBroker(event_type))
+
+    async def wait_until_publisher(self, event_type: str) -> None:
+        """Wait until this node publishes the type: at once if it does, else until it is elected."""
+        while event_type not in self.driver.machine.inspect().get("publishes", ()):
+            self._roles_changed.clear()
+            await self._roles_changed.wait()
 
     def connect(self, address: str) -> None:
         """Have a link to the node that listens there."""
@@ -245,6 +258,8 @@ class Node:
 
     def report(self, fact: Any) -> None:
         log.info("%s: %r", self.name, fact)
+        if isinstance(fact, Elected):
+            self._roles_changed.set()
         self.streams.report(fact)
 
     # -- what a person sees

@@ -137,7 +137,10 @@ def _yield(state: State, event_type: str, out: Out) -> None:
 
 def call_if_needed(state: State, event_type: str, out: Out) -> None:
     """A wait is over: is there still a subscription without publisher, or a candidate who might be one?"""
-    attempts = state.election.attempts
+    attempts, settle = state.election.attempts, state.settings.settle_seconds
+    if state.now - state.election.heard.pop(event_type, state.now - settle) < settle:
+        later(state, "call", event_type, settle, out)  # somebody else has called, and that may serve
+        return
     stands_by = event_type in state.election.candidate and event_type not in state.published
     if (stands_by or _is_unserved(state, event_type)) and attempts.get(event_type, 0) < ATTEMPTS:
         attempts[event_type] = attempts.get(event_type, 0) + 1
@@ -172,6 +175,8 @@ def on_call(state: State, sender: NodeId, message: Call, out: Out) -> None:
         refuse(state, "max_operations", f"a call for a publisher of {message.type!r}", out)
         out.append(Send(sender, Answer(message.op, False, False, False), "too many operations"))
         return
+    if ("call", message.type) in state.due:
+        state.election.heard[message.type] = state.now
     pending = set(state.neighbours)
     pending.discard(sender)
     heard = calls[message.op] = CallState(message.op, message.type, sender, pending)

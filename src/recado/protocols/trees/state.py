@@ -209,7 +209,7 @@ class CallState:
 class Election:
     """Who stands by for what, and what is under way about it: see ``elect``."""
 
-    __slots__ = ("attempts", "calls", "candidate", "elected", "leaving", "yielding")
+    __slots__ = ("attempts", "calls", "candidate", "elected", "heard", "leaving", "yielding")
 
     def __init__(self) -> None:
         self.candidate: dict[str, None] = {}
@@ -221,6 +221,8 @@ class Election:
         """Types that this node has stopped to publish; it stays in their trees until somebody has taken over."""
         self.calls: dict[int, CallState] = {}
         self.attempts: dict[str, int] = {}
+        self.heard: dict[str, float] = {}
+        """When somebody else called for a type that this node was about to call for."""
 
 
 class HeldNotification(msgspec.Struct, frozen=True):
