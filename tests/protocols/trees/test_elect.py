@@ -161,6 +161,23 @@ def test_two_parts_that_meet_keep_one_of_two_elected_publishers():
     assert receivers(system, 7 - stood_down, "e") == [2, 5]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_candidate_that_comes_within_reach_serves_those_who_wait(seed):
+    """Whichever of two parts takes the name of the other."""
+    cuts = Cuts(UnitDelay())
+    system = System(line(6), machine, cuts, seed)
+    outages = Outages(system.simulation, system.topology, machine, cuts)
+    outages.cut(2, 3)
+    system.run_until_quiet()
+    system.do(5, BecomeCandidate("t"))
+    system.subscribe(0, Subscription("s0", type="t"))
+    assert facts(system, Elected) == []
+    outages.heal(2, 3)
+    system.run_until_quiet()
+    assert facts(system, Elected) == [(5, Elected("t"))]
+    assert receivers(system, 5, "e") == [0]
+
+
 def test_an_elected_publisher_may_publish_of_its_own_right():
     system = overlay(ring(6), 2, subscribers=(3,))
     system.become_broker(0, "t")
