@@ -35,6 +35,7 @@ from recado.protocols.topology import (
     parse_edges,
     random_graph,
     scale_free,
+    with_clients,
 )
 from recado.protocols.wire import wire_size
 from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
@@ -105,7 +106,14 @@ def make_topology(part: TopologyPart, seed: int) -> Topology:
 
 
 def _topology(part: TopologyPart, rng: Random) -> Topology:
-    n = part.nodes
+    if part.brokers == 1:
+        return _network(part, part.nodes, rng)
+    if part.kind in NETWORKS or part.kind == "edges":
+        raise TopologyError(f"a share of brokers can be had in networks that are generated, not in {part.kind}")
+    return with_clients(_network(part, max(3, round(part.brokers * part.nodes)), rng), part.nodes, rng)
+
+
+def _network(part: TopologyPart, n: int, rng: Random) -> Topology:
     if part.kind in NETWORKS:
         return NETWORKS[part.kind]
     if part.kind == "edges":

@@ -83,6 +83,11 @@ class TopologyPart(Part, frozen=True):
     degree: Positive = 4.0
     """Mean number of neighbours; of random graphs and, as an even number, of scale-free ones."""
     edges: str = ""
+    brokers: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
+    """The share of nodes that are brokers, in a network of this kind; the others are clients, each linked with one.
+
+    Applications are at the clients then. Trees make no difference between the two; the baselines do.
+    """
 
 
 class ProtocolPart(Part, frozen=True):
