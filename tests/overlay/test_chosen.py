@@ -79,7 +79,9 @@ def test_a_link_is_sought_again_when_the_publisher_comes_back_elsewhere():
 def test_nodes_with_and_without_the_switch_do_not_link_and_those_without_do():
     async def test():
         plain = await node("plain", protocol="trees", settings=FAST).start()
-        other = await node("other", protocol="trees", settings=FAST | {"attract": 2}, peers=[str(plain.address)]).start()
+        other = await node(
+            "other", protocol="trees", settings=FAST | {"attract": 2}, peers=[str(plain.address)]
+        ).start()
         same = await node("same", protocol="trees", settings=FAST | {"buffer": 5}, peers=[str(plain.address)]).start()
         await plain.wait_for_links("same")
         await until(lambda: plain.links.refused > 0)
@@ -115,15 +117,13 @@ def test_nobody_is_without_publisher_for_a_moment_when_it_leaves_by_itself():
         a, b, c = nodes
         await a.become_publisher("Tick")
         await b.become_candidate("Tick")
-        facts = []
         stream = await c.subscribe(Subscription("s", type="Tick"))
         await until(lambda: c.show()["machine"]["subscriptions"]["s"]["published"])
         await a.become_broker("Tick")
         await b.wait_until_publisher("Tick")
         await until(lambda: "Tick" not in a.show()["machine"]["tables"])
         await stop(nodes)
-        async for item in stream:
-            facts.append(type(item))
+        facts = [type(item) async for item in stream]
         assert Settled in facts
         assert Unpublished not in facts
 

@@ -78,7 +78,9 @@ class Chosen(Troubled):
             others = [other for other in near if other != node and type in views[other]["publishes"]]
             oracle.require(not others, node, "was elected for", type, "which is published by", others)
         for id, own in view["subscriptions"].items():
-            roles = [(role, type) for other in near for role in ("publishes", "candidate") for type in views[other][role]]
+            roles = [
+                (role, type) for other in near for role in ("publishes", "candidate") for type in views[other][role]
+            ]
             found = [role for role, type in roles if speaks_of(own["type"], type)]
             oracle.require("publishes" in found or not found, id, "of", node, "waits although somebody stands by")
 

@@ -104,7 +104,11 @@ CHOSEN = {
     "an appointment goes nowhere": (elect.on_appoint, "_appoint(state, heard, out)", "pass"),
     "two elected publishers stay": (elect.on_search, "elif mine is not None and mine < message.rank:", "elif False:"),
     "whoever is in the right is silent": (elect.on_search, "repair.search_later(state, type, out)", "pass"),
-    "a publisher that leaves stays in the trees": (elect.leave, "publisher.leave_trees(state, event_type, out)", "pass"),
+    "a publisher that leaves stays in the trees": (
+        elect.leave,
+        "publisher.leave_trees(state, event_type, out)",
+        "pass",
+    ),
     "an office is not given back": (elect._retire, "state.election.elected.pop(event_type, None)", "pass"),
     "a call waits for a lost neighbour": (elect.link_down, "heard.pending.discard(peer)", "pass"),
     "candidates are forgotten in a crash": (node_module._start, 'elif kind == "candidate" and', "elif False and"),

@@ -98,9 +98,9 @@ class AccessBroker:
         for effect in effects:
             if isinstance(effect, Deliver):
                 event = effect.notification.event
-                for client in dict.fromkeys(self._owners[id] for id in effect.notification.subscriptions):
-                    if client != publisher:
-                        out.append(Send(client, Routed(event), "a client told a filter that matches"))
+                clients = dict.fromkeys(self._owners[id] for id in effect.notification.subscriptions)
+                told = [client for client in clients if client != publisher]
+                out += [Send(client, Routed(event), "a client told a filter that matches") for client in told]
             else:
                 out.append(effect)
         return out

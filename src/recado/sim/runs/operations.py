@@ -330,6 +330,7 @@ def measure_travel(
         at.setdefault(delivery.event, {})[delivery.node] = None
     distances: dict[NodeId, dict[NodeId, int]] = {}
     received = duplicates = false = 0
+    hops: list[int] = []
     stretches: list[float] = []
     for expected in expectations:
         travel, nodes = observer.travels.get(expected.event.id, Travel()), at.get(expected.event.id, {})
@@ -339,16 +340,16 @@ def measure_travel(
         away = [node for node in nodes if node != expected.publisher]
         if away and expected.publisher not in distances:
             distances[expected.publisher] = topology.distances(expected.publisher)
-        stretches += [
-            travel.hops(node, expected.publisher) / distances[expected.publisher][node]
-            for node in away
-            if node in travel.senders
-        ]
+        for node in away:
+            if node in travel.senders:
+                hops.append(travel.hops(node, expected.publisher))
+                stretches.append(hops[-1] / distances[expected.publisher][node])
     found: dict[str, Any] = {
         "events.notifications": received / len(expectations),
         "events.duplicates": duplicates / len(expectations),
         "events.false_forwards": false / len(expectations),
     }
     if stretches:
+        found |= {"hops.mean": sum(hops) / len(hops), "hops.max": float(max(hops))}
         found |= {"stretch.mean": sum(stretches) / len(stretches), "stretch.max": max(stretches)}
     return found

@@ -208,6 +208,13 @@ class Tally:
         self.bytes += size_bytes
 
 
+def _tallies_of(operation: Operation) -> tuple[str, ...]:
+    """Under which names an operation is counted. The first publishers find no subscription, so they are apart."""
+    if not operation.setup:
+        return (operation.kind, "mix")
+    return ("first_publisher" if operation.kind == "become_publisher" else operation.kind,)
+
+
 class ScenarioRun:
     """A run in progress: the operations are carried out, and their costs written down."""
 
@@ -251,7 +258,7 @@ class ScenarioRun:
         if begun < self.setting.run.warm_up:
             return
         spent = self._bytes() - bytes_before
-        for name in (operation.kind,) if operation.setup else (operation.kind, "mix"):
+        for name in _tallies_of(operation):
             self.tallies.setdefault(name, Tally()).add(cost, spent)
 
     def _run_by_the_clock(self) -> None:
@@ -269,7 +276,7 @@ class ScenarioRun:
                 continue
             self.simulation.ask(operation.node, operation.request)
             if now >= self.setting.run.warm_up:
-                self.tallies.setdefault(operation.kind, Tally()).count += 1
+                self.tallies.setdefault(_tallies_of(operation)[0], Tally()).count += 1
         self.system.run_until_quiet()
 
     def _record(self, operation: Operation, now: float) -> None:
@@ -296,7 +303,7 @@ class ScenarioRun:
             found["setup.messages"] = self.setup_messages
         found |= {"messages": system.messages, "bytes": self._bytes(), "steps": system.simulation.steps}
         publishers = [node for nodes in ledger.publishers.values() for node in nodes]
-        found |= rows(system) | load(system, self.load_before, publishers)
+        found |= links(system) | rows(system) | load(system, self.load_before, publishers)
         found |= judge(ledger, system.deliveries, counted) | delays(system.deliveries, counted)
         return found | measure_travel(self.observer, topology, system.deliveries, counted)
 
@@ -305,6 +312,12 @@ class ScenarioRun:
         if not self.setting.workload.rate:
             costs |= {f"{kind}.{name}": getattr(tally, name) / tally.count for name in ("messages", "time", "bytes")}
         return costs
+
+
+def links(system: System) -> dict[str, float]:
+    """How many there are at the end, if nodes tell: some protocols make their own."""
+    ends = [state.get("neighbours") for state in system.inspect().values()]
+    return {"links": sum(len(found) for found in ends if found is not None) / 2} if None not in ends else {}
 
 
 def rows(system: System) -> dict[str, float]:
