@@ -88,7 +88,7 @@ def line(label, *ys, half_width=0.0):
 
 def drawn(series, look=None):
     """The axes of a picture, and the figure that has to be laid out once."""
-    from recado.sim.runs import plot  # noqa: PLC0415  # what is not public is needed here alone
+    from recado.sim.runs import plot  # what is not public is needed here alone
 
     with styled():
         figure, axes = new_figure(8.4)

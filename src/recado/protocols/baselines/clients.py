@@ -12,11 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from recado.model.event import Event
+from recado.model.memory import RecentKeys
 from recado.model.subscription import Subscription
 from recado.protocols.baselines.node import Advertised, BaselineError, Interests, Node, Routed, Unadvertised
 from recado.protocols.machine import Asked, Deliver, Effect, Machine, NodeId, Received, Rng, Send, Stimulus
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
 from recado.protocols.wire import read_filter, write_filter
+
+
+EVENTS_REMEMBERED = 4_096
 
 
 class Client(Node):
@@ -25,6 +29,7 @@ class Client(Node):
     def __init__(self, me: NodeId, broker: NodeId) -> None:
         super().__init__(me)
         self.broker = broker
+        self._met: RecentKeys[str] = RecentKeys(EVENTS_REMEMBERED)
 
     def on_subscribe(self, subscription: Subscription, text: str) -> Sequence[Effect]:
         wanted = (subscription.id, write_filter(subscription.filter))
@@ -34,6 +39,7 @@ class Client(Node):
         return self._tell(Interests((), (subscription.id,), subscription.type), "a client wants it no more")
 
     def on_publish(self, event: Event) -> Sequence[Effect]:
+        self._met.add(event.id)
         return [*self.deliver(event), *self._tell(Routed(event), "a client publishes at its broker")]
 
     def on_become_publisher(self, event_type: str) -> Sequence[Effect]:
@@ -43,7 +49,8 @@ class Client(Node):
         return self._tell(Unadvertised(event_type), "a client will publish no more")
 
     def on_message(self, sender: NodeId, message: Any) -> Sequence[Effect]:
-        return self.deliver(message.event)
+        """Where events come down from a root, a client is sent its own as well; it has them already."""
+        return self.deliver(message.event) if self._met.add(message.event.id) else ()
 
     def tables(self) -> dict[NodeId, dict[str, str]]:
         return {}
