@@ -19,7 +19,6 @@ from recado.protocols.machine import Asked, Deliver, Effect, Machine, NodeId, Re
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Publish, Subscribe, Unsubscribe
 from recado.protocols.wire import read_filter, write_filter
 
-
 EVENTS_REMEMBERED = 4_096
 
 
