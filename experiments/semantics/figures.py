@@ -14,7 +14,7 @@ from experiments.semantics.measure import READING, curve
 from experiments.semantics.own import BEST, COMPARED, CURVE, SHARES
 from experiments.semantics.reproduction import PUBLISHED
 from experiments.semantics.speed import SUBSCRIBERS
-from recado.sim.runs.plot import COLOURS, MARKERS, new_figure, save, styled
+from recado.sim.runs.plot import COLOURS, MARKERS, legend, new_figure, save, styled
 
 WORDS = {"jcn": "Jiang & Conrath", "lin": "Lin", "wup": "Wu & Palmer", "res": "Resnik"}
 LETTERS = {"P": "precision", "C": "recall", "F": "F"}
@@ -42,7 +42,7 @@ Lines = Callable[[Results], list[Line]]
 def plot(lines: Lines, axis: Axis) -> Callable[[Results, Path], None]:
     def draw(results: Results, path: Path) -> None:
         with styled():
-            figure, axes = new_figure()
+            figure, axes = new_figure(8.4)
             for place, line in enumerate(lines(results)):
                 colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
                 axes.plot(*zip(*line.points, strict=True), color=colour, label=line.label)
@@ -53,7 +53,7 @@ def plot(lines: Lines, axis: Axis) -> Callable[[Results, Path], None]:
             if axis.log:
                 axes.set_yscale("symlog", linthresh=0.1)
             axes.set_ylim(bottom=0, top=axis.top)
-            axes.legend()
+            legend(axes)
             save(figure, [path])
 
     return draw
@@ -148,13 +148,13 @@ def _languages(results: Results, path: Path) -> None:
         "mixed": _part(found, "mixed"),
     }
     with styled():
-        figure, axes = new_figure()
+        figure, axes = new_figure(8.4)
         for place, (speech, numbers) in enumerate(bars.items()):
             at = [number + (place - 1) * 0.27 for number in range(len(names))]
             axes.bar(at, [float(numbers[f"{name}.F"]) for name in names], 0.25, color=COLOURS[place], label=speech)
         axes.set_xticks(range(len(names)), names, rotation=15, ha="right", rotation_mode="anchor")
         axes.set(ylabel="F, %")
-        axes.legend()
+        legend(axes)
         save(figure, [path])
 
 

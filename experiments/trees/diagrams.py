@@ -13,7 +13,7 @@ from experiments.base import Results
 from experiments.trees.golden import subscribe, system, tree_edges, worked
 from recado.protocols.machine import NodeId
 from recado.protocols.topology import NET_13, Topology
-from recado.sim.runs.plot import COLOURS, new_figure, save, styled
+from recado.sim.runs.plot import COLOURS, legend, new_figure, save, styled
 from recado.sim.system import System
 
 # --- diagrams ---------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def _drawing(
 ) -> None:
     at = places(found.topology)
     with styled():
-        figure, axes = new_figure(8.0, 4.6)
+        figure, axes = new_figure(10.0, 4.6)
         axes.set_axis_off()
         axes.set_aspect("equal")
         _links(axes, found.topology, at)
@@ -57,7 +57,7 @@ def _drawing(
             for edge in tree_edges(found, f"I({root})", type):
                 _arrow(axes, at[edge[0]], at[edge[1]], COLOURS[number], shift)
         _nodes(axes, at, {root: number for number, (root, _) in enumerate(subscriptions)}, publishers)
-        axes.legend(loc="best")
+        legend(axes)
         save(figure, [path])
 
 

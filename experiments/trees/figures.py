@@ -124,6 +124,16 @@ FIGURES = (
     ).figure(),
     Figure("amortisation", "All messages over the number of events, random graphs of 50 nodes", _amortisation),
     Plot(
+        "brokers", "Messages of a notification where only some nodes are brokers, random graphs of 50 nodes",
+        _sweep("brokers", topology__kind="random-graph"), "topology.brokers", "publish.messages", ("protocol.name",),
+        Look("share of nodes that are brokers", "messages of a notification"),
+    ).figure(),
+    Plot(
+        "brokers-cancel", "Messages of a cancellation where only some nodes are brokers, random graphs of 50 nodes",
+        _sweep("brokers", topology__kind="random-graph"), "topology.brokers", "unsubscribe.messages",
+        ("protocol.name",), Look("share of nodes that are brokers", "messages of a cancellation"),
+    ).figure(),
+    Plot(
         "churn", "Messages of an operation when others than publications take a growing share", _churned,
         "churn", "messages", ("protocol",), Look("operations that are no publications, %", "messages of an operation"),
     ).figure(),
@@ -185,5 +195,14 @@ FIGURES = (
         "locality-rows", "Locality: rows of a node when neighbours want the same (random graphs)",
         _sweep("locality", configuration="locality", topology__kind="random-graph"), "workload.locality",
         "rows.mean", ("protocol.name",), Look("locality", "rows of a node"),
+    ).figure(),
+    Plot(
+        "attraction", "Attraction: messages of a notification over subscriptions, random graphs of 50 nodes",
+        _sweep("attraction"), "workload.subscriptions", "publish.messages", ("configuration",),
+        Look("subscriptions", "messages of a notification"),
+    ).figure(),
+    Plot(
+        "attraction-hops", "Attraction: hops from a publisher to a subscriber", _sweep("attraction"),
+        "workload.subscriptions", "hops.mean", ("configuration",), Look("subscriptions", "hops"),
     ).figure(),
 )  # fmt: skip

@@ -172,6 +172,34 @@ def break_even(trees: Sequence[Row], other: Sequence[Row]) -> float:
     return float(math.ceil(behind / saving)) if saving > 1e-9 else math.inf
 
 
+def _brokers(results: Results) -> Numbers:
+    """The same where only a share of the nodes are brokers."""
+    numbers: Numbers = {}
+    rows = rows_of(results, "brokers")
+    for topology in values(rows, "topology.kind"):
+        for share in values(rows, "topology.brokers"):
+            chosen = rows_of(results, "brokers", topology__kind=topology, topology__brokers=share)
+            trees = [row for row in chosen if row["protocol.name"] == "trees"]
+            for protocol in values(chosen, "protocol.name"):
+                other = [row for row in chosen if row["protocol.name"] == protocol]
+                place = f"brokers.{100 * share:g}%.{topology}.{protocol}"
+                numbers |= {f"{place}.{name}": value for name, value in _compared(trees, other).items()}
+    return numbers
+
+
+def _attraction(results: Results) -> Numbers:
+    numbers: Numbers = {}
+    rows = rows_of(results, "attraction")
+    for configuration in values(rows, "configuration"):
+        for count in values(rows, "workload.subscriptions"):
+            chosen = rows_of(results, "attraction", configuration=configuration, workload__subscriptions=count)
+            plain = rows_of(results, "attraction", configuration="plain", workload__subscriptions=count)
+            for metric in ("links", "setup.messages", "publish.messages", "hops.mean", "load.publisher"):
+                numbers[f"attraction.{configuration}.{count}.{metric}"] = mean(chosen, metric)
+            numbers[f"attraction.{configuration}.{count}.e*"] = break_even(chosen, plain)
+    return numbers
+
+
 def _tables(results: Results) -> Numbers:
     """C9: how rows grow with subscriptions, on a random graph."""
     numbers: Numbers = {}
@@ -265,5 +293,6 @@ def _locality(results: Results) -> Numbers:
 
 
 SWEEPS: tuple[Callable[[Results], Numbers], ...] = (
-    _operations, _large, _baselines, _tables, _amortised, _churn, _filtering, _delays, _balance, _sharing, _locality,
+    _operations, _large, _baselines, _brokers, _tables, _amortised, _churn, _filtering, _delays, _balance, _sharing,
+    _locality, _attraction,
 )  # fmt: skip

@@ -61,6 +61,12 @@ class Around:
     def report(self, fact):
         self.done.append(("report", fact))
 
+    def open_link(self, peer, address):
+        self.done.append(("open", peer, address))
+
+    def close_link(self, peer):
+        self.done.append(("close", peer))
+
     def load(self):
         return self.saved
 

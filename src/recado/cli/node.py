@@ -37,6 +37,7 @@ def run(
     tls_key: Path | None = None,
     tls_ca: Path | None = None,
     setting: tuple[str, ...] = (),
+    advertise: str = "",
 ) -> int:
     """Run a node until it is stopped (Ctrl-C, SIGTERM, or recado node stop).
 
@@ -67,6 +68,8 @@ def run(
         The authority that signed the peers' certificates.
     setting
         A setting of the protocol as NAME=VALUE, such as causal=true or buffer=100; may be repeated.
+    advertise
+        HOST:PORT where nodes that choose their links (attract) may dial this one, if it is not where it listens.
     """
     import asyncio
 
@@ -88,6 +91,7 @@ def run(
         key=read_key(key_file) if key_file else b"",
         tls=_tls(tls_cert, tls_key, tls_ca),
         state=state,
+        advertise=advertise,
     )
     return asyncio.run(run_nodes([(node, socket_path(overlay, name))]))
 
@@ -404,6 +408,20 @@ def become_broker(type: str, /, *, node: NodeName = "") -> int:
     return 0
 
 
+def become_candidate(type: str, /, *, node: NodeName = "") -> int:
+    """Let a node stand by for a type: it publishes it when no publisher is left (needs the setting elect).
+
+    Parameters
+    ----------
+    type
+        The type of event.
+    node
+        The node to use.
+    """
+    ask_node(node, "become-candidate", type=type)
+    return 0
+
+
 def connect(address: str, /, *, node: NodeName = "") -> int:
     """Let a running node have a link to another one.
 
@@ -456,6 +474,7 @@ app.command(follow, name="follow", help="Show what a kept subscription brings.")
 app.command(unsubscribe, name="unsubscribe", help="End a subscription.")
 app.command(become_publisher, name="become-publisher", help="Let a node publish a type.")
 app.command(become_broker, name="become-broker", help="Let a node stop publishing a type.")
+app.command(become_candidate, name="become-candidate", help="Let a node stand by for a type.")
 app.command(connect, name="connect", help="Let a node have a link to another one.")
 app.command(stop, name="stop", help="Stop a node.")
 app.command(show, name="show", help="Show roles, links, tables, counters and trees of a node.")

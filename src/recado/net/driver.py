@@ -23,7 +23,9 @@ from typing import Any
 from recado.protocols.machine import (
     Asked,
     CancelTimer,
+    Connect,
     Deliver,
+    Disconnect,
     Effect,
     Machine,
     Persist,
@@ -130,9 +132,9 @@ class Driver:
     """Runs ``machine``; the other arguments say where its effects lead.
 
     ``send(receiver, message)`` sends or queues a message, and returns False if nothing leads there: the machine is told
-    SendFailed. ``deliver(notification)``, ``report(fact)``, ``persist(key, value)`` and ``broadcast(message)`` are
-    needed only for a machine that wants them. A ``persist`` whose value must be safe before later effects go out calls
-    ``hold``, and ``release`` when it is.
+    SendFailed. ``deliver(notification)``, ``report(fact)``, ``persist(key, value)``, ``broadcast(message)``,
+    ``connect(peer, address)`` and ``disconnect(peer)`` are needed only for a machine that wants them. A ``persist``
+    whose value must be safe before later effects go out calls ``hold``, and ``release`` when it is.
 
     ``clock`` gives the machine's ``now``, by default the time of the loop. ``observe(stimulus, effects, now)`` is
     called for every step, before its effects are carried out. ``name`` is for error messages.
@@ -147,6 +149,8 @@ class Driver:
         report: Callable[[Any], None] | None = None,
         persist: Callable[[str, Any], None] | None = None,
         broadcast: Callable[[Any], None] | None = None,
+        connect: Callable[[Any, str], None] | None = None,
+        disconnect: Callable[[Any], None] | None = None,
         clock: Callable[[], float] | None = None,
         rng: Rng = _CHANCE,
         timers: Timers | None = None,
@@ -158,6 +162,7 @@ class Driver:
         self._handle, self._send = machine.handle, send
         self._deliver, self._report = deliver or _refuse, report or _refuse
         self._persist, self._broadcast = persist or _refuse, broadcast or _refuse
+        self._connect, self._disconnect = connect or _refuse, disconnect or _refuse
         self._rng, self._observe = rng, observe
         self._clock = clock or self._loop.time
         self._shared = timers is not None
@@ -247,6 +252,10 @@ class Driver:
                 self._cancel(effect.timer)
             elif isinstance(effect, Persist):
                 self._persist(effect.key, effect.value)
+            elif isinstance(effect, Connect):
+                self._connect(effect.peer, effect.address)
+            elif isinstance(effect, Disconnect):
+                self._disconnect(effect.peer)
             else:
                 self._broadcast(effect.message)
         except Exception as error:  # noqa: BLE001  # the effects that follow are owed all the same

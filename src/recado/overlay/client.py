@@ -167,7 +167,7 @@ def is_settled(counts: dict[str, Any]) -> bool:
 # could make. Subscriptions of a script are kept until it unsubscribes.
 
 
-Operation = Literal["subscribe", "unsubscribe", "publish", "become-publisher", "become-broker"]
+Operation = Literal["subscribe", "unsubscribe", "publish", "become-publisher", "become-broker", "become-candidate"]
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

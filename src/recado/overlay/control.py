@@ -67,6 +67,10 @@ class BrokerRequest(Request, frozen=True, tag="become-broker"):
     type: str
 
 
+class CandidateRequest(Request, frozen=True, tag="become-candidate"):
+    type: str
+
+
 class ShowRequest(Request, frozen=True, tag="show"):
     pass
 
@@ -99,6 +103,7 @@ AnyRequest: TypeAlias = (
     | UnsubscribeRequest
     | PublisherRequest
     | BrokerRequest
+    | CandidateRequest
     | ShowRequest
     | CountRequest
     | StoryRequest
@@ -198,6 +203,8 @@ class Control:
                 await node.become_publisher(type)
             case BrokerRequest(type):
                 await node.become_broker(type)
+            case CandidateRequest(type):
+                await node.become_candidate(type)
             case ShowRequest():
                 return node.show()
             case CountRequest():

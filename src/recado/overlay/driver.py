@@ -133,6 +133,8 @@ class Environment(Protocol):
 
     def deliver(self, notification: Any) -> None: ...
     def report(self, fact: Any) -> None: ...
+    def open_link(self, peer: Any, address: str) -> None: ...
+    def close_link(self, peer: Any) -> None: ...
 
 
 class Counters:
@@ -174,6 +176,8 @@ class NodeDriver:
             report=environment.report,
             persist=self._persist,
             broadcast=self._broadcast,
+            connect=environment.open_link,
+            disconnect=environment.close_link,
             clock=lambda: self.now,
             rng=rng,
             observe=self._observe,
@@ -194,8 +198,9 @@ class NodeDriver:
 
     # -- stimuli
 
-    def start(self) -> None:
-        self.tell(Started((), self._state.load()))
+    def start(self, address: str = "") -> None:
+        """``address`` is where others can dial the node."""
+        self.tell(Started((), self._state.load(), address))
 
     def received(self, sender: str, message: Any, size_bytes: int) -> None:
         self.counters.received[type(message).__name__] += 1

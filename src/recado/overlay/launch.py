@@ -57,6 +57,8 @@ from recado.protocols.topology import GENERATORS, NETWORKS, Topology
 class PlannedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     publishes: tuple[str, ...] = ()
     listen: str = "127.0.0.1:0"
+    candidate: tuple[str, ...] = ()
+    """Types that the node stands by for."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -112,6 +114,8 @@ def check_protocol(plan: Plan) -> None:
     protocol.configure(plan.settings).require_live()
     if any(node.publishes for node in plan.nodes.values()):
         protocol.require("become_publisher")
+    if any(node.candidate for node in plan.nodes.values()):
+        protocol.require("become_candidate")
 
 
 def read_plan(path: Path, protocol: str = "") -> Plan:
@@ -191,6 +195,7 @@ class LaunchedNode(msgspec.Struct):
     links: list[str]
     publishes: tuple[str, ...] = ()
     process: int = 0
+    candidate: tuple[str, ...] = ()
 
 
 class Launch(msgspec.Struct):
@@ -236,6 +241,7 @@ def new_launch(plan: Plan, beside: Path) -> Launch:
             [str(addresses[str(second)]) for first, second in topology.edges if first == name],
             [str(other) for other in topology.neighbours(name)],
             plan.nodes[name].publishes if name in plan.nodes else (),
+            candidate=plan.nodes[name].candidate if name in plan.nodes else (),
         )
         for name in names
     }
@@ -313,6 +319,8 @@ def _start_nodes(launch: Launch, names: list[str], processes: int, timeout_secon
     for name in names:
         for type in launch.nodes[name].publishes:
             _become_publisher(launch, name, type)
+        for type in launch.nodes[name].candidate:
+            ask(launch.socket(name), "become-candidate", type=type)
     wait_until_quiet(launch)
 
 

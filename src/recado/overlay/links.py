@@ -80,17 +80,31 @@ class Links:
 
     # -- listening and dialling
 
-    async def listen(self, address: Address) -> Address:
-        """Begin to listen; the address with the port that the system chose, if it was 0."""
+    async def bind(self, address: Address) -> Address:
+        """Take the address, and let nobody in before ``listen``; with the port that the system chose, if it was 0."""
         check_listening(address, self._me.key, self._me.tls)
         self._context = self._me.tls.server_context() if self._me.tls else None
         try:
-            self._server = await asyncio.start_server(self._accept, address.host, address.port)
+            self._server = await asyncio.start_server(self._accept, address.host, address.port, start_serving=False)
         except OSError as error:
             raise OverlayError(f"cannot listen on {address}: {reason_of(error)}") from None
         host, port, *_ = self._server.sockets[0].getsockname()
         self.address = Address(host, port)
         return self.address
+
+    async def listen(self) -> None:
+        """Let others in."""
+        assert self._server is not None, "bind comes first"
+        try:
+            await self._server.start_serving()
+        except OSError as error:
+            raise OverlayError(f"cannot listen on {self.address}: {reason_of(error)}") from None
+
+    def unbind(self) -> None:
+        """Give the address back; the node did not start."""
+        if self._server is not None:
+            self._server.close()
+            self._server = self.address = None
 
     def dial(self, address: Address) -> None:
         """Have a link to whoever listens there, from now on."""
@@ -101,6 +115,11 @@ class Links:
         """Dial there no more; a link that exists stays."""
         if dialler := self._diallers.pop(address, None):
             dialler.cancel()
+
+    def end(self, peer: str) -> None:
+        """End the link to this peer, if there is one, when everything queued was sent."""
+        if link := self.links.get(peer):
+            link.finish()
 
     @property
     def dialled(self) -> tuple[Address, ...]:

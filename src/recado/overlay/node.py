@@ -12,6 +12,7 @@ ends every task.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -31,7 +32,9 @@ from recado.overlay.streams import Stream, Streams, event_weight
 from recado.protocols.machine import Asked, LinkDown, LinkUp
 from recado.protocols.pubsub import (
     BecomeBroker,
+    BecomeCandidate,
     BecomePublisher,
+    Elected,
     Notified,
     OverlayProtocol,
     Publish,
@@ -47,7 +50,9 @@ log = logging.getLogger("recado.overlay")
 class Node:
     """A node that runs ``protocol``: a name of the registry, ``module:Class``, or a description; with its ``settings``.
 
-    ``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``seed`` is for repeatable runs.
+    ``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``advertise`` is where other nodes of
+    a protocol that makes links by itself may dial this one; without it that is where it listens, unless that is every
+    interface of the machine: then it is not introduced to others. ``seed`` is for repeatable runs.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class Node:
         state: Path | None = None,
         limits: OverlayLimits = OVERLAY_LIMITS,
         seed: int | None = None,
+        advertise: str = "",
     ) -> None:
         self.name, self.overlay = check_name(name), check_name(overlay)
         found = find_protocol(protocol) if isinstance(protocol, str) else protocol
@@ -71,8 +77,10 @@ class Node:
         self.protocol.require_live()
         self.key, self.tls, self.limits = key, tls, limits
         self._listen, self._peers = read_address(listen), [read_address(peer) for peer in peers]
+        self._advertise = str(read_address(advertise)) if advertise else ""
+        self._opened: dict[str, Address] = {}
         self._folder, self._rng = state, Random(seed)  # noqa: S311  # for back-off and machines, not for secrets
-        self.stopping, self.stopped = asyncio.Event(), asyncio.Event()
+        self.stopping, self.stopped, self._roles_changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.failure = ""
         self.streams = Streams(limits)
         self.links = Links(Identity(name, overlay, self.protocol.name, key, tls), self, limits, self._rng)
@@ -87,10 +95,12 @@ class Node:
             machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop
         )
         try:
-            self.driver.start()
+            self.address: Address = await self.links.bind(self._listen)
+            self.driver.start(self._advertise or ("" if _is_wildcard(self._listen.host) else str(self.address)))
             self._resume()
-            self.address: Address = await self.links.listen(self._listen)
+            await self.links.listen()
         except BaseException:
+            self.links.unbind()
             self.driver.close()
             raise
         log.info("%s: listens on %s", self.name, self.address)
@@ -168,10 +178,21 @@ class Node:
         self.protocol.protocol.require("become_publisher")
         await self.driver.ask(BecomePublisher(event_type))
 
+    async def become_candidate(self, event_type: str) -> None:
+        """Stand by for a type: see ``wait_until_publisher``. A ProtocolError if the protocol has no such role."""
+        self.protocol.protocol.require("become_candidate")
+        await self.driver.ask(BecomeCandidate(event_type))
+
     async def become_broker(self, event_type: str) -> None:
         """Stop publishing a type; a ProtocolError if the protocol has no such role."""
         self.protocol.protocol.require("become_broker")
         await self.driver.ask(BecomeBroker(event_type))
+
+    async def wait_until_publisher(self, event_type: str) -> None:
+        """Wait until this node publishes the type: at once if it does, else until it is elected."""
+        while event_type not in self.driver.machine.inspect().get("publishes", ()):
+            self._roles_changed.clear()
+            await self._roles_changed.wait()
 
     def connect(self, address: str) -> None:
         """Have a link to the node that listens there."""
@@ -216,11 +237,29 @@ class Node:
         link.send(payload)
         return len(payload) + HEADER_BYTES
 
+    def open_link(self, peer: Any, address: str) -> None:
+        """The machine wants a link; what cannot be an address was made up by another node."""
+        try:
+            place = read_address(address)
+        except OverlayError as error:
+            log.warning("%s: no link to %s: %s", self.name, peer, error)
+            return
+        self._opened[str(peer)] = place
+        self.links.dial(place)
+
+    def close_link(self, peer: Any) -> None:
+        place = self._opened.pop(str(peer), None)
+        if place is not None and place not in self._peers:
+            self.links.hang_up(place)
+            self.links.end(str(peer))
+
     def deliver(self, notification: Notified) -> None:
         self.streams.deliver(notification, self.driver.now)
 
     def report(self, fact: Any) -> None:
         log.info("%s: %r", self.name, fact)
+        if isinstance(fact, Elected):
+            self._roles_changed.set()
         self.streams.report(fact)
 
     # -- what a person sees
@@ -252,6 +291,13 @@ class Node:
             "links": {peer: (link.sent, link.received) for peer, link in self.links.links.items()},
             "timers": self.driver.timers,
         }
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:  # a name
+        return False
 
 
 def _link(link: Any, now: float) -> dict[str, Any]:

@@ -57,10 +57,15 @@ class Rng(Protocol):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The node runs. ``neighbours`` are the links it has from the start; ``saved`` is what it persisted before."""
+    """The node runs. ``neighbours`` are the links it has from the start; ``saved`` is what it persisted before.
+
+    ``address`` is where others can dial it, for messages that introduce it; empty where names are enough, or where
+    nobody can.
+    """
 
     neighbours: tuple[NodeId, ...] = ()
     saved: Mapping[str, Any] = {}
+    address: str = ""
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):
@@ -131,6 +136,25 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     timer: TimerKey
 
 
+class Connect(msgspec.Struct, frozen=True, gc=False):
+    """Have a link to a node that is no neighbour; LinkUp follows at both ends if there can be one, else nothing does.
+
+    ``address`` is what the other node was given as its own when it started.
+    """
+
+    peer: NodeId
+    address: str = ""
+
+
+class Disconnect(msgspec.Struct, frozen=True, gc=False):
+    """Have that link no more, or try no longer to have it; LinkDown follows at both ends if it was up.
+
+    Only for links that this node asked for with ``Connect``: others stay.
+    """
+
+    peer: NodeId
+
+
 class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Hand a notification to the application at this node."""
 
@@ -153,7 +177,7 @@ class Persist(msgspec.Struct, frozen=True, gc=False):
     value: Any
 
 
-Effect: TypeAlias = Send | Broadcast | SetTimer | CancelTimer | Deliver | Report | Persist
+Effect: TypeAlias = Send | Broadcast | SetTimer | CancelTimer | Connect | Disconnect | Deliver | Report | Persist
 
 
 class Machine(Protocol):

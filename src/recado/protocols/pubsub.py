@@ -47,12 +47,18 @@ class BecomePublisher(msgspec.Struct, frozen=True, gc=False):
 
 
 class BecomeBroker(msgspec.Struct, frozen=True, gc=False):
-    """Stop publishing a type; the node still relays."""
+    """Stop publishing a type, or standing by for it; the node still relays."""
 
     type: str
 
 
-Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker
+class BecomeCandidate(msgspec.Struct, frozen=True, gc=False):
+    """Stand by for a type: publish it when no publisher is left and this node is ``Elected``."""
+
+    type: str
+
+
+Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker | BecomeCandidate
 
 REQUESTS: Mapping[str, type] = {
     "subscribe": Subscribe,
@@ -60,8 +66,13 @@ REQUESTS: Mapping[str, type] = {
     "publish": Publish,
     "become_publisher": BecomePublisher,
     "become_broker": BecomeBroker,
+    "become_candidate": BecomeCandidate,
 }
 """All requests, by the names that scenario files, scripts and the command line have for them."""
+
+
+USUAL_REQUESTS: tuple[type, ...] = (Subscribe, Unsubscribe, Publish, BecomePublisher, BecomeBroker)
+"""Those that a protocol understands if it does not say otherwise."""
 
 
 # --- Notifications and facts: the values of ``Deliver`` and ``Report`` -----------------------------------------------
@@ -85,6 +96,18 @@ class Unpublished(msgspec.Struct, frozen=True, gc=False):
     """The last publisher that this subscription was connected with is gone."""
 
     subscription: str
+
+
+class Elected(msgspec.Struct, frozen=True, gc=False):
+    """This node stood by for the type, and publishes it from now on."""
+
+    type: str
+
+
+class StoodDown(msgspec.Struct, frozen=True, gc=False):
+    """There is another publisher again; this node stands by as before."""
+
+    type: str
 
 
 class LimitReached(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +142,7 @@ def accept(message: Any) -> None:
 def describe_roles(state: Mapping[str, Any]) -> list[str]:
     """What a node is, in words, from ``publishes`` and ``subscriptions`` of what its machine's ``inspect`` gives."""
     roles = [f"publishes {', '.join(state['publishes'])}"] if state.get("publishes") else []
+    roles += [f"stands by for {', '.join(state['candidate'])}"] if state.get("candidate") else []
     roles += [f"subscribed: {', '.join(state['subscriptions'])}"] if state.get("subscriptions") else []
     return roles or ["a broker: neither publishes nor subscribes"]
 
@@ -143,7 +167,7 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """Raises a RecadoError for a message of the right form that a machine should not see."""
     common: tuple[str, ...] = ()
     """Settings that have to be the same in the whole overlay; nodes in which they differ do not link."""
-    requests: tuple[type, ...] = tuple(REQUESTS.values())
+    requests: tuple[type, ...] = USUAL_REQUESTS
     """What the machines can be asked. Without ``BecomePublisher``, every node may publish everything."""
     live: bool = True
     """Can it run over TCP? Not if it has to know the whole topology, or cannot stand links that come and go."""

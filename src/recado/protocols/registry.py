@@ -18,7 +18,7 @@ class of a machine (``recado.protocols.machine``), which says the same with attr
     class Gossip:
         settings = GossipSettings       # a msgspec struct with defaults; then Gossip(node, settings) makes a machine
         messages = Rumour | Denial      # tagged msgspec structs; without them the protocol can only be simulated
-        requests = (Subscribe, Publish) # without it, all of recado.protocols.pubsub
+        requests = (Subscribe, Publish) # without it, the usual ones of recado.protocols.pubsub
 
         def __init__(self, node, settings): ...
         def handle(self, stimulus, now, rng): ...
@@ -37,7 +37,15 @@ from typing import Any
 import msgspec
 
 from recado.protocols import baselines, supernodes, trees
-from recado.protocols.pubsub import REQUESTS, MakeMachine, NoSettings, OverlayProtocol, ProtocolError, accept
+from recado.protocols.pubsub import (
+    REQUESTS,
+    USUAL_REQUESTS,
+    MakeMachine,
+    NoSettings,
+    OverlayProtocol,
+    ProtocolError,
+    accept,
+)
 from recado.protocols.topology import Topology
 
 DEFAULT = "trees"
@@ -88,7 +96,7 @@ def _describe(name: str, machine: type[Any]) -> OverlayProtocol:
     settings = getattr(machine, "settings", NoSettings)
     if not isinstance(settings, type) or not issubclass(settings, msgspec.Struct):
         raise ProtocolError(f"protocol {name!r}: its settings are {settings!r}, not a msgspec.Struct with defaults")
-    requests = tuple(getattr(machine, "requests", REQUESTS.values()))
+    requests = tuple(getattr(machine, "requests", USUAL_REQUESTS))
     if unknown := [request for request in requests if request not in REQUESTS.values()]:
         raise ProtocolError(f"protocol {name!r}: {unknown[0]!r} is no request of recado.protocols.pubsub")
 

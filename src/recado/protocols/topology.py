@@ -20,10 +20,16 @@ class TopologyError(RecadoError):
 
 
 class Topology:
-    """A simple undirected graph; nodes and neighbours keep the order in which they were given."""
+    """A simple undirected graph; nodes and neighbours keep the order in which they were given.
 
-    def __init__(self, nodes: Iterable[NodeId], edges: Iterable[tuple[NodeId, NodeId]]) -> None:
+    ``clients`` are the nodes that are no brokers, each with one link, to its broker; in most networks there are none.
+    """
+
+    def __init__(
+        self, nodes: Iterable[NodeId], edges: Iterable[tuple[NodeId, NodeId]], clients: Iterable[NodeId] = ()
+    ) -> None:
         self.nodes = tuple(dict.fromkeys(nodes))
+        self.clients = tuple(dict.fromkeys(clients))
         self._links: dict[NodeId, dict[NodeId, None]] = {node: {} for node in self.nodes}
         unique: dict[tuple[NodeId, NodeId], None] = {}
         for first, second in edges:
@@ -33,6 +39,17 @@ class Topology:
                 unique[first, second] = None
                 self._links[first][second] = self._links[second][first] = None
         self.edges = tuple(unique)
+        for client in self.clients:
+            if len(self._links.get(client, ())) != 1:
+                raise TopologyError(f"{client!r} is no client: a client has one link, to its broker")
+
+    def brokers(self) -> Topology:
+        """The network of brokers alone."""
+        clients = dict.fromkeys(self.clients)
+        return Topology(
+            (node for node in self.nodes if node not in clients),
+            ((first, second) for first, second in self.edges if first not in clients and second not in clients),
+        )
 
     def neighbours(self, node: NodeId) -> tuple[NodeId, ...]:
         return tuple(self._links[node])
@@ -137,6 +154,13 @@ def scale_free(n: int, m: int, rng: Rng) -> Topology:
         edges += [(other, node) for other in chosen]
         ends += [*chosen, *[node] * m]
     return Topology(range(n), edges)
+
+
+def with_clients(brokers: Topology, n: int, rng: Rng) -> Topology:
+    """Clients beside the brokers, so that there are ``n`` nodes; each hangs on one broker, all equally likely."""
+    clients = range(len(brokers.nodes), n)
+    links = [(rng.choice(brokers.nodes), client) for client in clients]
+    return Topology((*brokers.nodes, *clients), (*brokers.edges, *links), clients)
 
 
 def spanning_tree(topology: Topology, root: NodeId) -> Topology:

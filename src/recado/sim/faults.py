@@ -122,19 +122,22 @@ class Cuts(NetworkWrapper):
 # on a TCP connection, every failure is told, also one that was over before it was noticed; between the two words
 # nothing passes, and what was sent before never arrives after them.
 #
-# A crash takes all that a node did not persist. After a restart the node begins without links, and they come up.
+# A crash takes all that a node did not persist. After a restart the node begins without links, and they come up; but
+# links that a machine asked for are gone with the node that asked, and with the node's wish.
 
 
 Target = tuple[NodeId, NodeId] | NodeId
 
 
 class _Link:
-    __slots__ = ("broken", "cut", "ends", "told_up")
+    __slots__ = ("broken", "cut", "ends", "opener", "told_up", "unwanted")
 
-    def __init__(self, first: NodeId, second: NodeId, told_up: bool) -> None:
+    def __init__(self, first: NodeId, second: NodeId, told_up: bool, opener: NodeId | None = None) -> None:
         self.ends = (first, second)
         self.told_up = told_up
-        self.cut = self.broken = False
+        self.opener = opener
+        """The node whose machine asked for the link; None if it belongs to the topology."""
+        self.cut = self.broken = self.unwanted = False
 
 
 class Outages:
@@ -152,7 +155,8 @@ class Outages:
         self._make, self._cuts = make, cuts
         self._links: dict[NodeId, dict[NodeId, _Link]] = {node: {} for node in topology.nodes}
         for first, second in topology.edges:
-            self._connect(_Link(first, second, told_up=True))
+            self._add(_Link(first, second, told_up=True))
+        simulation.link_keeper = self
 
     # -- what happens now; for later, give the call to ``simulation.at``
 
@@ -175,11 +179,12 @@ class Outages:
         self._known(node)
         self.simulation.crash(node)
         for link in self._links[node].values():
+            link.unwanted = link.unwanted or link.opener == node
             self._break(link)
 
     def restart(self, node: NodeId) -> None:
         self._known(node)
-        for link in self._links[node].values():
+        for link in list(self._links[node].values()):
             self._notice(link)
         self.simulation.add(node, self._make(node))
         for link in self._links[node].values():
@@ -196,8 +201,29 @@ class Outages:
         for other in neighbours:
             link = _Link(node, other, told_up=False)
             self._block(link)
-            self._connect(link)
+            self._add(link)
         self.restart(node)
+
+    def connect(self, opener: NodeId, peer: NodeId) -> None:
+        """The machine of a node asks for a link; it can fail like any other."""
+        if opener not in self._links or peer not in self._links or opener == peer:
+            return
+        link = self._links[opener].get(peer)
+        if link is None:
+            link = _Link(opener, peer, told_up=False, opener=opener)
+            self._block(link)
+            self._add(link)
+        elif link.unwanted:
+            link.opener, link.unwanted = opener, False
+        self._notice_later(link)
+
+    def disconnect(self, opener: NodeId, peer: NodeId) -> None:
+        link = self._links.get(opener, {}).get(peer)
+        if link is not None and link.opener == opener and not link.unwanted:
+            link.unwanted = True
+            self._break(link)
+            self.simulation.lose(opener, peer)
+            self.simulation.lose(peer, opener)
 
     def restore_all(self) -> None:
         """Everything works again: all links heal, all crashed nodes restart."""
@@ -225,11 +251,11 @@ class Outages:
 
     def works(self, first: NodeId, second: NodeId) -> bool:
         link = self._link(first, second)
-        return not link.cut and all(map(self.is_live, link.ends))
+        return not link.cut and not link.unwanted and all(map(self.is_live, link.ends))
 
     # -- how
 
-    def _connect(self, link: _Link) -> None:
+    def _add(self, link: _Link) -> None:
         first, second = link.ends
         self._links[first][second] = self._links[second][first] = link
 
@@ -259,11 +285,15 @@ class Outages:
     def _notice(self, link: _Link) -> None:
         """Tell the live ends what they do not know yet: first that the link failed, then that it works again."""
         first, second = link.ends
+        if self._links[first].get(second) is not link:
+            return
         if link.broken and link.told_up:
             self.simulation.link_down(first, second)
             link.told_up = False
         link.broken = False
-        if not link.told_up and self.works(first, second):
+        if link.unwanted:
+            del self._links[first][second], self._links[second][first]
+        elif not link.told_up and self.works(first, second):
             self._cuts.unblock(first, second)
             self._cuts.unblock(second, first)
             self.simulation.link_up(first, second)

@@ -31,7 +31,9 @@ from recado.protocols.machine import (
     Asked,
     Broadcast,
     CancelTimer,
+    Connect,
     Deliver,
+    Disconnect,
     Effect,
     LinkDown,
     LinkUp,
@@ -240,6 +242,13 @@ class Network(Protocol):
         ...
 
 
+class LinkKeeper(Protocol):
+    """Who knows which links there are, and so can make one that a machine asks for."""
+
+    def connect(self, opener: NodeId, peer: NodeId) -> None: ...
+    def disconnect(self, opener: NodeId, peer: NodeId) -> None: ...
+
+
 class Gone:
     """The machine of a crashed node: nothing is left."""
 
@@ -290,6 +299,9 @@ class Simulation:
         self.last_arrival = 0.0
         self._size_of, self._watch = size_of, watch
         self._deliver, self._report = deliver, report
+        self.link_keeper: LinkKeeper = self
+        """Asked for the links that machines want; ``recado.sim.faults`` puts itself here, since its links can fail."""
+        self._opened: dict[tuple[NodeId, NodeId], None] = {}
         # entries are time, number, receiver and what; and for a message its size, sender and counter
         self._agenda = Agenda()
         self._sequence = 0
@@ -334,6 +346,18 @@ class Simulation:
         self.lose(second, first)
         self._push(self.now, self._node(first), LinkDown(second))
         self._push(self.now, self._node(second), LinkDown(first))
+
+    def connect(self, opener: NodeId, peer: NodeId) -> None:
+        """A link that a machine asked for, in a network whose links do not fail."""
+        alive = opener in self.nodes and peer in self.nodes and self.nodes[opener].alive and self.nodes[peer].alive
+        if alive and (opener, peer) not in self._opened and (peer, opener) not in self._opened:
+            self._opened[opener, peer] = None
+            self.link_up(opener, peer)
+
+    def disconnect(self, opener: NodeId, peer: NodeId) -> None:
+        if (opener, peer) in self._opened:
+            del self._opened[opener, peer]
+            self.link_down(opener, peer)
 
     def lose(self, sender: NodeId, receiver: NodeId) -> None:
         """What is on its way from one node to another does not arrive."""
@@ -518,6 +542,10 @@ class Simulation:
                     node.saved.pop(key, None)
                 else:
                     node.saved[key] = value
+            case Connect(peer):
+                self.link_keeper.connect(node.id, peer)
+            case Disconnect(peer):
+                self.link_keeper.disconnect(node.id, peer)
             case Broadcast(message):
                 self._broadcast(message, node, now)
             case _:

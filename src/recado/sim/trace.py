@@ -23,7 +23,9 @@ from recado.protocols.machine import (
     Asked,
     Broadcast,
     CancelTimer,
+    Connect,
     Deliver,
+    Disconnect,
     Effect,
     LinkDown,
     LinkUp,
@@ -81,6 +83,10 @@ def _describe_effect(effect: Effect, name: Name) -> str:
             return f"set timer {timer!r} for {seconds:g} s"
         case CancelTimer(timer):
             return f"cancelled timer {timer!r}"
+        case Connect(peer):
+            return f"asked for a link to {peer}"
+        case Disconnect(peer):
+            return f"gave up the link to {peer}"
         case Deliver(notification):
             return f"delivered {name(notification)}"
         case Report(fact):

@@ -7,11 +7,12 @@ What runs is the real protocol with one error in it. The machine without errors 
 import pytest
 
 from planted import mutate
+from protocols.trees.test_chosen_lives import CHOSEN_SEEDS, chosen_life
 from protocols.trees.test_faults import BRIDGED_SEEDS, TROUBLED_SEEDS, bridge, lost_graft, troubled_life
 from protocols.trees.test_properties import CROWDED_SEEDS, RACING_SEEDS, SEEDS, crowd, life, race
 from recado.errors import RecadoError
+from recado.protocols.trees import attract, elect, notify, publisher, repair, subscribe
 from recado.protocols.trees import node as node_module
-from recado.protocols.trees import notify, publisher, repair, subscribe
 from recado.protocols.trees import state as rows
 from recado.protocols.trees.node import HANDLERS
 
@@ -97,6 +98,26 @@ BRIDGED = {
 }
 
 
+CHOSEN = {
+    "a subscription without publisher waits": (rows._look_around, "call_later(state, local.type, out)", "pass"),
+    "a candidate never takes office": (elect._conclude, "_take_office(state, type, out)", "pass"),
+    "an appointment goes nowhere": (elect.on_appoint, "_appoint(state, heard, out)", "pass"),
+    "two elected publishers stay": (elect.on_search, "elif mine is not None and mine < message.rank:", "elif False:"),
+    "whoever is in the right is silent": (elect.on_search, "repair.search_later(state, type, out)", "pass"),
+    "a publisher that leaves stays in the trees": (
+        elect.leave,
+        "publisher.leave_trees(state, event_type, out)",
+        "pass",
+    ),
+    "an office is not given back": (elect._retire, "state.election.elected.pop(event_type, None)", "pass"),
+    "a call waits for a lost neighbour": (elect.link_down, "heard.pending.discard(peer)", "pass"),
+    "candidates are forgotten in a crash": (node_module._start, 'elif kind == "candidate" and', "elif False and"),
+    "any number of links is asked for": (attract._make_room, "if len(opened) < state.settings.attract:", "if True:"),
+    "a lost link is still counted": (attract.link_down, "attraction.opened.pop(peer, None)", "None"),
+    "a member that went is still counted": (attract.link_down, "attraction.attached.pop(peer, None)", "pass"),
+}
+
+
 def handlers_with(monkeypatch, function, old, new):
     """The table of handlers with the error in it."""
     wrong = mutate(monkeypatch, function, old, new)
@@ -128,10 +149,12 @@ FOUND_BY = {
     **dict.fromkeys(TROUBLED, (troubled_life, TROUBLED_SEEDS)),
     **dict.fromkeys(LOST, (lost_graft, range(1))),
     **dict.fromkeys(BRIDGED, (bridge, BRIDGED_SEEDS)),
+    **dict.fromkeys(CHOSEN, (chosen_life, CHOSEN_SEEDS)),
 }
 
 
 @pytest.mark.parametrize("name", FOUND_BY)
 def test_an_error_is_found(monkeypatch, name):
-    handlers = handlers_with(monkeypatch, *{**STEADY, **SHARED, **RACING, **TROUBLED, **LOST, **BRIDGED}[name])
+    planted = {**STEADY, **SHARED, **RACING, **TROUBLED, **LOST, **BRIDGED, **CHOSEN}
+    handlers = handlers_with(monkeypatch, *planted[name])
     assert first_seed_that_finds(*FOUND_BY[name], handlers) is not None

@@ -168,8 +168,8 @@ def test_a_journey_in_numbers():
     expected = Expectation(10.0, 0, Event("e1", "t0"), ("s",))
     deliveries = [Delivery(12.0, 2, "e1", ("s",))]
     assert measure_travel(observer, line(4), deliveries, [expected]) == {
-        "events.notifications": 5, "events.duplicates": 2, "events.false_forwards": 1, "stretch.mean": 1.0,
-        "stretch.max": 1.0,
+        "events.notifications": 5, "events.duplicates": 2, "events.false_forwards": 1, "hops.mean": 2.0,
+        "hops.max": 2.0, "stretch.mean": 1.0, "stretch.max": 1.0,
     }  # fmt: skip
     assert delays(deliveries, [expected]) == {"delay.mean": 2.0, "delay.max": 2.0}
     assert measure_travel(observer, line(4), [], []) == {}

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from recado.errors import RecadoError
+from recado.protocols.baselines.clients import AccessBroker, Client
 from recado.protocols.baselines.machines import (
     ContentNode,
     FloodingNode,
@@ -182,6 +183,8 @@ def _describe(name: str, baseline: Callable[..., MakeMachine]) -> OverlayProtoco
     def make(settings: Any, topology: Topology | None) -> MakeMachine:
         assert topology is not None, "a baseline does not run live"
         try:
+            if topology.clients:
+                return _beside_clients(topology, baseline(topology.brokers(), **msgspec.structs.asdict(settings)))
             return baseline(topology, **msgspec.structs.asdict(settings))
         except RecadoError as error:
             raise ProtocolError(f"the settings of protocol {name!r}: {error}") from None
@@ -189,6 +192,18 @@ def _describe(name: str, baseline: Callable[..., MakeMachine]) -> OverlayProtoco
     return OverlayProtocol(
         name=name, make=make, settings=_settings(name, baseline), messages=MESSAGES, live=False, reliable=False
     )
+
+
+def _beside_clients(topology: Topology, make: MakeMachine) -> MakeMachine:
+    """The baseline runs between brokers; the others are clients of theirs."""
+    clients = dict.fromkeys(topology.clients)
+
+    def machine(node: NodeId) -> Machine:
+        if node in clients:
+            return Client(node, topology.neighbours(node)[0])
+        return AccessBroker(make(node), tuple(other for other in topology.neighbours(node) if other in clients))
+
+    return machine
 
 
 def _settings(name: str, baseline: Callable[..., MakeMachine]) -> type[msgspec.Struct]:

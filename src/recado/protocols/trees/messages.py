@@ -1,7 +1,8 @@
 """The messages of the tree protocol, with the names of the tree document's section 2.0.
 
-``Q``, ``C``, ``N``, ``MP``, ``MB`` and their answers are the document's. ``Graft`` is its hardened second pass. The
-others mend what links and nodes that come and go have broken: see ``repair``.
+``Q``, ``C``, ``N``, ``MP``, ``MB`` and their answers are the document's. ``Graft`` is its hardened second pass. Those
+that mend what links and nodes that come and go have broken are of ``repair``. The last ones are sent only where a
+setting asks for them: those of ``attract`` and of ``elect``.
 
 A subscription is known by an opaque id and an epoch: every time its root builds the tree anew the epoch grows, and what
 speaks of an older epoch is out of date. The sender of a message is the neighbour on the link, never its origin.
@@ -167,7 +168,88 @@ class Merge(Message, frozen=True, tag="MERGE"):
     delta: int
 
 
-MESSAGES = Q | QYes | QNo | Join | C | N | MP | MPYes | MPNo | Graft | MB | Repair | Redo | Hello | Cut | Merge
+# -- attraction: links to those who share an interest
+
+Name = int | str
+"""A node, as messages can carry it."""
+
+
+class Seek(Message, frozen=True, tag="SEEK"):
+    """A subscriber looks for a place near its publishers; along its tree, then among those attached to a publisher.
+
+    This is the one message that tells who subscribes. ``path`` is the way that it came, for the offer to go back, and
+    ``levels`` is how long that was when it reached a publisher: 0 until then.
+    """
+
+    op: int
+    interest: Interest
+    address: str
+    path: tuple[Name, ...]
+    levels: int = 0
+
+
+class Offer(Message, frozen=True, tag="OFFER"):
+    """There is room for the seeker at ``node``, which saves it ``gain`` hops; ``path`` is the rest of the way back."""
+
+    op: int
+    node: Name
+    address: str
+    gain: int
+    path: tuple[Name, ...]
+
+
+class Attach(Message, frozen=True, tag="ATTACH"):
+    """This link was made for the sake of this interest."""
+
+    type: str
+    filter: str
+
+
+# -- election: a candidate takes the place of a publisher
+
+
+class Call(Message, frozen=True, tag="CALL"):
+    """Does anybody publish this type, want it, or stand by for it?"""
+
+    op: int
+    type: str
+
+
+class Answer(Message, frozen=True, tag="ANSWER"):
+    """What is known behind this link: does anybody publish, does anybody want it, and the best candidate.
+
+    ``force`` is the number of trees that the candidate is on, -1 if there is none; ``hops`` how far away it is, and
+    ``type`` what it stands by for. Not ``sure``: a link was lost meanwhile.
+    """
+
+    op: int
+    published: bool
+    wanted: bool
+    sure: bool
+    force: int = -1
+    hops: int = 0
+    type: str = ""
+
+
+class Appoint(Message, frozen=True, tag="APPOINT"):
+    """Publish the type from now on; passed on along the branches of call ``op``."""
+
+    op: int
+    type: str
+
+
+class StandIn(Message, frozen=True, tag="STAND_IN"):
+    """The search (MP) of an elected publisher. Of two for one type, the one of higher ``rank`` stays."""
+
+    op: int
+    type: str
+    rank: int
+
+
+MESSAGES = (
+    Q | QYes | QNo | Join | C | N | MP | MPYes | MPNo | Graft | MB | Repair | Redo | Hello | Cut | Merge
+    | Seek | Offer | Attach | Call | Answer | Appoint | StandIn
+)  # fmt: skip
 """The union that ``recado.protocols.wire.decoder`` takes."""
 
 
@@ -177,11 +259,23 @@ MESSAGES = Q | QYes | QNo | Join | C | N | MP | MPYes | MPNo | Graft | MB | Repa
 # may then rely on what it is given; otherwise one peer's broken filter would be met by every later event.
 
 
+ADDRESS_CHARS = 300
+MAX_PATH = 64
+"""A seeker that is farther away than this from its publishers stays where it is."""
+
+
 def check_message(message: Any) -> None:
     """Raise a RecadoError for a message of the right form that carries a subscription nobody could have made."""
     match message:
         case Q(interest) | Graft(_, interest) | Join(interest):
             _check_interest(interest)
+        case Seek(_, interest, address, path):
+            _check_interest(interest)
+            _check_place(address, path)
+        case Offer(_, node, address, _, path):
+            _check_place(address, (node, *path))
+        case Attach(type, filter):
+            _check_interest(Interest("attached", 0, type, filter))
         case MPYes(_, found):
             for interest in found:
                 _check_interest(interest)
@@ -192,6 +286,14 @@ def _check_interest(interest: Interest) -> None:
     if len(interest.type) > LIMITS.pattern_chars:
         raise WireError(f"a type has {len(interest.type):,} characters; the limit is {LIMITS.pattern_chars:,}")
     _check_filter(interest.filter)
+
+
+def _check_place(address: str, path: tuple[Name, ...]) -> None:
+    if len(address) > ADDRESS_CHARS or len(path) > MAX_PATH + 1:
+        raise WireError(f"an address of {len(address):,} characters, or a way over {len(path):,} nodes, is too long")
+    for node in path:
+        if isinstance(node, str):
+            check_id(node)
 
 
 @lru_cache(maxsize=4_096)

@@ -26,15 +26,17 @@ from recado.protocols.machine import (
     TimerFired,
 )
 from recado.protocols.pubsub import (
+    REQUESTS,
     BecomeBroker,
+    BecomeCandidate,
     BecomePublisher,
     OverlayProtocol,
     Publish,
     Subscribe,
     Unsubscribe,
 )
-from recado.protocols.trees import messages, notify, publisher, repair, subscribe
-from recado.protocols.trees.state import LocalSubscription, Out, State, TreeError, TreeSettings
+from recado.protocols.trees import attract, elect, messages, notify, publisher, repair, subscribe
+from recado.protocols.trees.state import COMMON, LocalSubscription, Out, State, TreeError, TreeSettings
 from recado.protocols.trees.table import Row
 from recado.protocols.wire import write_filter
 
@@ -47,7 +49,7 @@ HANDLERS: dict[type, Handler] = {
     messages.Join: subscribe.on_join,
     messages.C: subscribe.on_cancel,
     messages.N: notify.on_notification,
-    messages.MP: publisher.on_search,
+    messages.MP: elect.on_search,
     messages.MPYes: publisher.on_found,
     messages.MPNo: publisher.on_nothing,
     messages.Graft: publisher.on_graft,
@@ -57,6 +59,13 @@ HANDLERS: dict[type, Handler] = {
     messages.Hello: repair.on_hello,
     messages.Cut: repair.on_cut,
     messages.Merge: repair.on_merge,
+    messages.Seek: attract.on_seek,
+    messages.Offer: attract.on_offer,
+    messages.Attach: attract.on_attach,
+    messages.Call: elect.on_call,
+    messages.Answer: elect.on_answer,
+    messages.Appoint: elect.on_appoint,
+    messages.StandIn: elect.on_search,
 }
 
 
@@ -91,9 +100,13 @@ class TreeNode:
                 _timer(state, kind, key, out)
             case LinkUp(peer):
                 repair.link_up(state, peer, out)
+                attract.link_up(state, peer, out)
             case LinkDown(peer):
                 repair.link_down(state, peer, out)
-            case Started(neighbours, saved):
+                attract.link_down(state, peer, out)
+                elect.link_down(state, peer, out)
+            case Started(neighbours, saved, address):
+                state.address = address
                 _start(state, neighbours, saved, out)
         return out
 
@@ -108,9 +121,12 @@ class TreeNode:
                 subscribe.unsubscribe(state, id, out)
             case BecomePublisher(type):
                 _check_type(type)
-                publisher.become_publisher(state, type, out)
+                elect.become_publisher(state, type, out)
+            case BecomeCandidate(type):
+                _check_type(type)
+                elect.become_candidate(state, type, out)
             case BecomeBroker(type):
-                publisher.become_broker(state, type, out)
+                elect.become_broker(state, type, out)
             case _:
                 raise TreeError(f"{request!r} is no request to a tree node; see recado.protocols.pubsub")
 
@@ -154,6 +170,10 @@ def _timer(state: State, kind: str, key: Any, out: Out) -> None:
         repair.search_for_missing(state, key, out)
     elif kind == "causal":
         notify.give_up(state, key, out)
+    elif kind in attract.TIMERS:
+        attract.TIMERS[kind](state, key, out)
+    elif kind in elect.TIMERS:
+        elect.TIMERS[kind](state, key, out)
 
 
 def _start(state: State, neighbours: Sequence[NodeId], saved: Mapping[str, Any], out: Out) -> None:
@@ -171,12 +191,15 @@ def _start(state: State, neighbours: Sequence[NodeId], saved: Mapping[str, Any],
         kind, _, name = key.partition(":")
         if kind == "publishes":
             publisher.become_publisher(state, name, out)
+        elif kind == "candidate" and state.settings.elect:
+            elect.become_candidate(state, name, out)
         elif kind == "subscription":
             subscribe.begin(state, LocalSubscription(name, *value), out)
 
 
 def _inspect(state: State) -> dict[str, Any]:
     tables = state.tables.by_type
+    options = attract.inspect(state) | elect.inspect(state)
     return {
         "node": state.me,
         "neighbours": list(state.neighbours),
@@ -204,6 +227,7 @@ def _inspect(state: State) -> dict[str, Any]:
             "duplicates": state.duplicates,
             "refused": state.refused,
         },
+        **options,
     }
 
 
@@ -220,6 +244,7 @@ PROTOCOL = OverlayProtocol(
     settings=TreeSettings,
     messages=messages.MESSAGES,
     check=messages.check_message,
-    common=("mpp", "forwarding"),
+    common=COMMON,
+    requests=tuple(REQUESTS.values()),
 )
 """The tree protocol, for ``recado.protocols.registry``."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recado.protocols.machine import NodeId, Persist, Send
-from recado.protocols.trees.messages import MB, MP, C, Graft, Interest, MPNo, MPYes, Repair
+from recado.protocols.trees.messages import MB, MP, C, Graft, Interest, MPNo, MPYes, Repair, StandIn
 from recado.protocols.trees.state import (
     LIVE,
     Out,
@@ -47,7 +47,8 @@ def search(state: State, event_type: str, out: Out) -> None:
     _join_known_trees(state, event_type, out)
     op = 1 + state.rng.randrange(1 << 62)
     found = state.searches[op] = Search(op, event_type, state.me, set(state.neighbours), state.tick())
-    message = MP(op, event_type)
+    rank = state.election.elected.get(event_type)
+    message = MP(op, event_type) if rank is None else StandIn(op, event_type, rank)
     for neighbour in state.neighbours:
         out.append(Send(neighbour, message, "a new publisher looks for subscriptions"))
     if not found.pending:
@@ -70,7 +71,7 @@ def _join_known_trees(state: State, type: str, out: Out) -> None:
 # -- the search
 
 
-def on_search(state: State, sender: NodeId, message: MP, out: Out) -> None:
+def on_search(state: State, sender: NodeId, message: MP | StandIn, out: Out) -> None:
     known = state.searches.get(message.op)
     if known is not None:
         if sender in known.pending:
@@ -282,6 +283,11 @@ def become_broker(state: State, event_type: str, out: Out) -> None:
     del state.published[event_type]
     state.lost.pop(event_type, None)
     out.append(Persist(f"publishes:{event_type}", None))
+    leave_trees(state, event_type, out)
+
+
+def leave_trees(state: State, event_type: str, out: Out) -> None:
+    """This node is no source of the type any more."""
     rows = [row for row in state.tables.of(event_type) if not state.publishes(row.interest.type)]
     _lose(state, event_type, rows, state.me, out)
 

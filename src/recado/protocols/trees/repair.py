@@ -18,7 +18,18 @@ from __future__ import annotations
 from recado.protocols.machine import NodeId, Send
 from recado.protocols.trees import publisher
 from recado.protocols.trees.messages import Cut, Hello, Merge, Message, Redo, Repair
-from recado.protocols.trees.state import CUT, LIVE, Out, Question, Search, State, later, rebuild_later, report_row
+from recado.protocols.trees.state import (
+    CUT,
+    LIVE,
+    Out,
+    Question,
+    Search,
+    State,
+    call_later,
+    later,
+    rebuild_later,
+    report_row,
+)
 from recado.protocols.trees.subscribe import finish, take_down
 from recado.protocols.trees.table import Row
 
@@ -138,6 +149,8 @@ def rebuild_everything(state: State, out: Out) -> None:
         rebuild_later(state, local.id, local.epoch, out)
     for type in state.published:
         search_later(state, type, out)
+    for type in state.election.candidate:
+        call_later(state, type, out)
 
 
 # --- New links: do they join parts of the overlay that did not know each other? --------------------------------------

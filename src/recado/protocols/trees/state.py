@@ -23,7 +23,7 @@ from recado.filters.evaluate import matches
 from recado.model.memory import RecentKeys
 from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
 from recado.protocols.pubsub import LimitReached, Settled, Unpublished
-from recado.protocols.trees.messages import MB, Interest, N, Repair, Version
+from recado.protocols.trees.messages import MB, Interest, N, Offer, Repair, Version
 from recado.protocols.trees.table import Nodes, Row, Tables, speaks_of
 from recado.protocols.wire import read_filter
 
@@ -38,7 +38,7 @@ class SettingsError(RecadoError):
 
 
 class TreeSettings(msgspec.Struct, frozen=True):
-    """The settings of one node; usually the same in the whole overlay, and ``mpp`` and ``forwarding`` have to be."""
+    """The settings of one node; usually the same in the whole overlay. ``COMMON`` names those that have to be."""
 
     filtering: Literal["content", "type"] = "content"
     """What relays look at. The application gets only what its filter asks for, in both cases."""
@@ -61,6 +61,12 @@ class TreeSettings(msgspec.Struct, frozen=True):
     """A publisher that lost a subscription waits this many times longer for the root's rebuild before it searches."""
     settle_seconds: float = 30.0
     """The longest time that a flood is expected to take; younger links are not trusted to be in one component."""
+    attract: int = 0
+    """How many links a node may ask for, and how many it accepts, so that those who share an interest are close."""
+    attract_seconds: float = 10.0
+    """How long a subscriber collects offers before it takes the best."""
+    elect: bool = False
+    """Let a candidate take the place of the last publisher of a type that leaves or fails."""
     max_rows: int = 100_000
     max_subscriptions: int = 10_000
     max_operations: int = 100_000
@@ -71,7 +77,9 @@ class TreeSettings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in ("filtering", "mpp", "forwarding"):
             _check_choice(name, getattr(self, name))
-        for name in ("causal_wait_seconds", "repair_seconds", "settle_seconds", "buffer_seconds", "patience"):
+        for name in (
+            "causal_wait_seconds", "repair_seconds", "settle_seconds", "buffer_seconds", "attract_seconds", "patience",
+        ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it has to be more than 0")
         for name in ("max_rows", "max_subscriptions", "max_operations", "max_seen", "max_kept"):
@@ -79,7 +87,12 @@ class TreeSettings(msgspec.Struct, frozen=True):
                 raise SettingsError(f"{name} is {getattr(self, name)}; it has to be at least 1")
         if self.buffer < 0:
             raise SettingsError(f"buffer is {self.buffer}; it is a number of events, 0 for none")
+        if not 0 <= self.attract <= 1_000:
+            raise SettingsError(f"attract is {self.attract}; it is a number of links up to 1,000, 0 for none")
 
+
+COMMON = ("mpp", "forwarding", "attract", "elect")
+"""Settings that have to be the same in the whole overlay: nodes would not understand each other otherwise."""
 
 _CHOICES = {
     "filtering": ("content", "type"),
@@ -139,17 +152,77 @@ class LocalSubscription:
     ``carrier`` is another one of this node whose tree it uses; ``along`` is one of another node whose tree it joined.
     """
 
-    __slots__ = ("along", "carrier", "epoch", "filter", "id", "published", "type")
+    __slots__ = ("along", "carrier", "epoch", "filter", "id", "moves", "published", "type")
 
     def __init__(self, id: str, event_type: str, filter: str) -> None:
         self.id, self.type, self.filter = id, event_type, filter
-        self.epoch = 0
+        self.epoch = self.moves = 0
+        """How often it has looked for a better place (``attract``)."""
         self.published = False
         self.carrier: str | None = None
         self.along: str | None = None
 
     def interest(self) -> Interest:
         return Interest(self.id, self.epoch, self.type, self.filter)
+
+
+class OpenedLink:
+    """A link that this node asked for: for the sake of which type, and how many hops that was to save."""
+
+    __slots__ = ("gain", "type", "up")
+
+    def __init__(self, event_type: str, gain: int) -> None:
+        self.type, self.gain, self.up = event_type, gain, False
+
+
+class Attraction:
+    """The links that interests have made at one node, and what is under way about them: see ``attract``."""
+
+    __slots__ = ("attached", "best", "opened", "promised", "seeks", "sent")
+
+    def __init__(self) -> None:
+        self.opened: dict[NodeId, OpenedLink] = {}
+        self.attached: dict[NodeId, tuple[str, str]] = {}
+        """Type and filter for the sake of which a neighbour asked for its link."""
+        self.sent: dict[NodeId, int] = {}
+        """How many seekers were passed on to each of them."""
+        self.promised: dict[NodeId, None] = {}
+        """Room is kept for these, for a while."""
+        self.seeks: dict[str, int] = {}
+        self.best: dict[str, Offer] = {}
+
+
+class CallState:
+    """A call for a publisher of a type, at one node. Who began it is its own ``parent``."""
+
+    __slots__ = ("best", "branch", "done", "op", "parent", "pending", "published", "sure", "type", "wanted")
+
+    def __init__(self, op: int, event_type: str, parent: NodeId, pending: set[NodeId]) -> None:
+        self.op, self.type, self.parent, self.pending = op, event_type, parent, pending
+        self.published = self.wanted = self.done = False
+        self.sure = True
+        self.best: tuple[int, int, str] | None = None
+        """Force, hops with a minus sign, and type of the best candidate so far; ``branch`` leads there."""
+        self.branch: NodeId = parent
+
+
+class Election:
+    """Who stands by for what, and what is under way about it: see ``elect``."""
+
+    __slots__ = ("attempts", "calls", "candidate", "elected", "heard", "leaving", "yielding")
+
+    def __init__(self) -> None:
+        self.candidate: dict[str, None] = {}
+        self.elected: dict[str, int] = {}
+        """Types that this node publishes because it was elected, with its rank."""
+        self.yielding: dict[str, None] = {}
+        """Of these, those that it will give up in a moment, since there is somebody better."""
+        self.leaving: dict[str, None] = {}
+        """Types that this node has stopped to publish; it stays in their trees until somebody has taken over."""
+        self.calls: dict[int, CallState] = {}
+        self.attempts: dict[str, int] = {}
+        self.heard: dict[str, float] = {}
+        """When somebody else called for a type that this node was about to call for."""
 
 
 class HeldNotification(msgspec.Struct, frozen=True):
@@ -163,13 +236,16 @@ class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
+        "address",
         "after",
         "alone",
+        "attraction",
         "buffer",
         "component",
         "delivered",
         "due",
         "duplicates",
+        "election",
         "epoch",
         "greeted",
         "heard",
@@ -221,6 +297,9 @@ class State:
         self.buffer: deque[tuple[float, N]] = deque(maxlen=settings.buffer)
         self.after: dict[tuple[int, str], int] = {}
         self.waiting: dict[int, HeldNotification] = {}
+        # attraction and election
+        self.address = ""
+        self.attraction, self.election = Attraction(), Election()
         # counters
         self.delivered = self.duplicates = self.refused = 0
 
@@ -352,6 +431,7 @@ def report_settled(state: State, subscription_id: str, published: bool, out: Out
         if local.published and not published:
             out.append(Report(Unpublished(local.id)))
         local.published = published
+        _look_around(state, local, out)
 
 
 def report_published(state: State, subscription_id: str, out: Out) -> None:
@@ -360,6 +440,7 @@ def report_published(state: State, subscription_id: str, out: Out) -> None:
         if not local.published and subscription_id not in state.questions:
             out.append(Report(Settled(local.id, True)))
         local.published = True
+        _look_around(state, local, out)
 
 
 def report_unpublished(state: State, subscription_id: str, out: Out) -> None:
@@ -370,6 +451,23 @@ def report_unpublished(state: State, subscription_id: str, out: Out) -> None:
         if local.along is not None:  # a publisher may just have found the tree that it joined, so it asks for itself
             rebuild_later(state, local.id, local.epoch, out)
             local.along = None
+        _look_around(state, local, out)
+
+
+def _look_around(state: State, local: LocalSubscription, out: Out) -> None:
+    """A subscription's publishers have come or gone: look for a better place, or for a candidate."""
+    settings = state.settings
+    if settings.attract and local.published and local.carrier is None and local.moves < settings.attract:
+        later(state, "seek", local.id, settings.attract_seconds, out)
+    if settings.elect and not local.published:
+        call_later(state, local.type, out)
+
+
+def call_later(state: State, event_type: str, out: Out) -> None:
+    """Ask for candidates; not at once, since others may ask for the same."""
+    state.election.attempts.pop(event_type, None)
+    wait = state.settings.repair_seconds * state.rng.uniform(1.0, max(1.0, state.settings.patience))
+    later(state, "call", event_type, wait, out)
 
 
 # --- The notification buffer (section 2.7 of the tree document): late subscribers get what was published before them

@@ -327,11 +327,11 @@ def _carrier_for(state: State, local: LocalSubscription) -> str | None:
 
 def _is_covered(type: str, filter: str, local: LocalSubscription) -> bool:
     """Of the same type, so that both have the same publishers, and for all that ``local`` asks."""
-    return type == local.type and (filter == local.filter or _covers(filter, local.filter))
+    return type == local.type and (filter == local.filter or covers_text(filter, local.filter))
 
 
 @lru_cache(maxsize=65_536)
-def _covers(filter: str, other: str) -> bool:
+def covers_text(filter: str, other: str) -> bool:
     return covers(read_filter(filter), read_filter(other))
 
 

@@ -113,8 +113,10 @@ class Workload:
         self._places = _places(topology) if part.locality else {}
         self._draw_type = Zipf([_type(number) for number in range(part.types)], part.popularity, self.rng)
         self._count = 0
-        if part.publishers > len(topology.nodes):
-            raise ScenarioError(f"{part.publishers} publishers of a type need as many nodes, not {len(topology.nodes)}")
+        self._nodes = topology.clients or topology.nodes
+        """Where applications are: everywhere, or at the clients if only some nodes are brokers."""
+        if part.publishers > len(self._nodes):
+            raise ScenarioError(f"{part.publishers} publishers of a type need as many nodes, not {len(self._nodes)}")
 
     def operations(self) -> Iterator[Operation]:
         """Each must be noted in the ledger before the next is asked for, since that depends on it."""
@@ -130,12 +132,12 @@ class Workload:
         return [
             Operation("become_publisher", node, BecomePublisher(_type(number)), setup=True)
             for number in range(self.part.types)
-            for node in rng.sample(self.topology.nodes, self.part.publishers)
+            for node in rng.sample(self._nodes, self.part.publishers)
         ]
 
     def _subscriptions(self) -> list[Operation]:
         """A share of the nodes means different nodes; a count may ask more of some."""
-        wanted, nodes = self.part.subscriptions, self.topology.nodes
+        wanted, nodes = self.part.subscriptions, self._nodes
         if isinstance(wanted, str):
             wanted = max(1, round(float(wanted.rstrip("%")) / 100 * len(nodes)))
         rng = stream(self._seed, "subscribers")
@@ -148,7 +150,7 @@ class Workload:
         """One operation of the mix; None if it makes no sense now, as leaving with nobody there."""
         draws: dict[str, Callable[[], Operation | None]] = {
             "publish": self._publish,
-            "subscribe": lambda: self._subscribe(self.rng.choice(self.topology.nodes)),
+            "subscribe": lambda: self._subscribe(self.rng.choice(self._nodes)),
             "unsubscribe": self._unsubscribe,
             "become_publisher": self._become_publisher,
             "become_broker": self._become_broker,
@@ -177,9 +179,9 @@ class Workload:
     def _become_publisher(self) -> Operation | None:
         type = self._draw_type()
         publishers = self.ledger.publishers.get(type, ())
-        if len(publishers) == len(self.topology.nodes):
+        if len(publishers) == len(self._nodes):
             return None
-        node = self.rng.choice([node for node in self.topology.nodes if node not in publishers])
+        node = self.rng.choice([node for node in self._nodes if node not in publishers])
         return Operation("become_publisher", node, BecomePublisher(type))
 
     def _become_broker(self) -> Operation | None:
@@ -328,6 +330,7 @@ def measure_travel(
         at.setdefault(delivery.event, {})[delivery.node] = None
     distances: dict[NodeId, dict[NodeId, int]] = {}
     received = duplicates = false = 0
+    hops: list[int] = []
     stretches: list[float] = []
     for expected in expectations:
         travel, nodes = observer.travels.get(expected.event.id, Travel()), at.get(expected.event.id, {})
@@ -337,16 +340,16 @@ def measure_travel(
         away = [node for node in nodes if node != expected.publisher]
         if away and expected.publisher not in distances:
             distances[expected.publisher] = topology.distances(expected.publisher)
-        stretches += [
-            travel.hops(node, expected.publisher) / distances[expected.publisher][node]
-            for node in away
-            if node in travel.senders
-        ]
+        for node in away:
+            if node in travel.senders:
+                hops.append(travel.hops(node, expected.publisher))
+                stretches.append(hops[-1] / distances[expected.publisher][node])
     found: dict[str, Any] = {
         "events.notifications": received / len(expectations),
         "events.duplicates": duplicates / len(expectations),
         "events.false_forwards": false / len(expectations),
     }
     if stretches:
+        found |= {"hops.mean": sum(hops) / len(hops), "hops.max": float(max(hops))}
         found |= {"stretch.mean": sum(stretches) / len(stretches), "stretch.max": max(stretches)}
     return found

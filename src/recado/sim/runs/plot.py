@@ -1,6 +1,9 @@
 """Plots of results: means with 95% intervals, as SVG and PNG. The same rows give the same file.
 
-Numbers on the x axis give lines with a band of the interval; words give bars.
+Numbers on the x axis give lines with a band of the interval; words give bars. Lines that are equal are drawn once,
+under all their names. Lines that coincide on a stretch share the way: each is drawn in dashes where the others leave
+gaps, with rings for markers, so that all of them are seen. Metrics count something, so no interval reaches below zero
+unless a mean does. The legend stands beside the picture.
 """
 
 from __future__ import annotations
@@ -207,7 +210,7 @@ class Look(msgspec.Struct, frozen=True):
 def draw(series: Sequence[Series], look: Look, paths: Sequence[Path]) -> None:
     """One picture into every path; its ending decides the format."""
     with styled():
-        figure, axes = new_figure()
+        figure, axes = new_figure(8.4 if len(series) > 1 else 7.0)
         _draw_series(axes, series, look)
         save(figure, paths)
 
@@ -241,7 +244,9 @@ def save(figure: Figure, paths: Sequence[Path]) -> None:
 
 def _draw_series(axes: Axes, series: Sequence[Series], look: Look) -> None:
     axes.set(xlabel=look.x, ylabel=look.y, title=look.title)
+    several = len(series) > 1
     if all(isinstance(point.x, (int, float)) for line in series for point in line.points):
+        series = merge_equal(series)
         _lines(axes, series, look.log_y)
         if look.log_x:
             axes.set_xscale("log")
@@ -251,10 +256,22 @@ def _draw_series(axes: Axes, series: Sequence[Series], look: Look) -> None:
     if look.log_y:
         axes.set_yscale("log")
         _plain_numbers(axes.yaxis)
-    else:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    if len(series) > 1:
-        axes.legend()
+    elif _counts(series):
+        top = axes.get_ylim()[1]
+        touched = any(point.y.mean == 0 for line in series for point in line.points)
+        axes.set_ylim(-0.02 * top if touched else 0.0, top)
+    if several:
+        legend(axes)
+
+
+def legend(axes: Axes) -> None:
+    """Beside the picture, where it covers nothing; the figure has to be one of ``new_figure``."""
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", handlelength=3.5)
+
+
+def _counts(series: Sequence[Series]) -> bool:
+    """Is it something that cannot be less than nothing?"""
+    return all(point.y.mean >= 0 for line in series for point in line.points)
 
 
 def _plain_numbers(axis: Axis) -> None:
@@ -269,12 +286,20 @@ def _plain_numbers(axis: Axis) -> None:
 def _lines(axes: Axes, series: Sequence[Series], log_y: bool) -> None:
     """On a logarithmic axis an interval that reaches below all means ends there."""
     positive = [point.y.mean for line in series for point in line.points if point.y.mean > 0]
-    floor = min(positive, default=0.0) / 2 if log_y else -math.inf
+    floor = min(positive, default=0.0) / 2 if log_y else 0.0 if _counts(series) else -math.inf
+    groups = coinciding(series, log_y)
     for place, line in enumerate(series):
         xs = [point.x for point in line.points]
         colour = COLOURS[place % len(COLOURS)]
-        marker = MARKERS[place % len(MARKERS)]
-        axes.plot(xs, [p.y.mean for p in line.points], color=colour, marker=marker, markersize=4, label=line.label)
+        group = next(group for group in groups if place in group)
+        axes.plot(
+            xs,
+            [p.y.mean for p in line.points],
+            color=colour,
+            marker=MARKERS[place % len(MARKERS)],
+            label=line.label,
+            **_share(group.index(place), len(group)),
+        )
         axes.fill_between(
             xs,
             [max(p.y.low, floor) for p in line.points],
@@ -285,20 +310,67 @@ def _lines(axes: Axes, series: Sequence[Series], log_y: bool) -> None:
         )
 
 
+def merge_equal(series: Sequence[Series]) -> list[Series]:
+    """Lines with the same points become one, which has all their names."""
+    names: dict[tuple[Point, ...], list[str]] = {}
+    for line in series:
+        names.setdefault(line.points, []).append(line.label)
+    return [Series(" = ".join(labels), points) for points, labels in names.items()]
+
+
+def coinciding(series: Sequence[Series], log_y: bool = False) -> list[list[int]]:
+    """The numbers of the lines, in groups of those of which each lies upon another for a stretch or as a whole."""
+    means = [{point.x: point.y.mean for point in line.points} for line in series]
+    values = [abs(value) for line in means for value in line.values()]
+    near = 0.005 * max(values, default=0.0)
+
+    def meet(first: dict[Any, float], second: dict[Any, float]) -> bool:
+        shared = [x for x in first if x in second]
+        close = [abs(first[x] - second[x]) <= (0.02 * abs(first[x]) if log_y else near) for x in shared]
+        return sum(close) >= min(2, len(shared)) > 0
+
+    groups: list[list[int]] = []
+    for place, line in enumerate(means):
+        touching = [group for group in groups if any(meet(means[other], line) for other in group)]
+        groups = [group for group in groups if group not in touching]
+        groups.append(sorted([place, *(other for group in touching for other in group)]))
+    return groups
+
+
+def _share(place: int, count: int) -> dict[str, Any]:
+    """How one of several lines that coincide is drawn: its dashes fill the gaps of the others."""
+    if count == 1:
+        return {"markersize": 4}
+    dash = 3.0
+    return {
+        "linestyle": (dash * ((count - place) % count), (dash, dash * (count - 1))),
+        "markersize": min(4 + 2.5 * (count - 1 - place), 12),
+        "markerfacecolor": "none" if place < count - 1 else None,
+    }
+
+
 def _bars(axes: Axes, series: Sequence[Series]) -> None:
     words = list(dict.fromkeys(str(point.x) for line in series for point in line.points))
-    width = 0.8 / len(series)
+    width, counts = 0.8 / len(series), _counts(series)
     for place, line in enumerate(series):
         at = [words.index(str(point.x)) + (place - (len(series) - 1) / 2) * width for point in line.points]
         axes.bar(
             at,
             [point.y.mean for point in line.points],
             width,
-            yerr=[point.y.half_width for point in line.points],
+            yerr=[
+                [min(point.y.half_width, max(point.y.mean, 0.0)) for point in line.points]
+                if counts
+                else [point.y.half_width for point in line.points],
+                [point.y.half_width for point in line.points],
+            ],
             color=COLOURS[place % len(COLOURS)],
             error_kw={"linewidth": 0.8},
             label=line.label,
         )
+        for x, point in zip(at, line.points, strict=True):
+            if point.y.mean == 0:  # a bar that is not there looks like a series that is not there
+                axes.annotate("0", (x, 0), ha="center", va="bottom", color=COLOURS[place % len(COLOURS)])
     tilted: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if len(words) > 5 else {}
     axes.set_xticks(range(len(words)), words, **tilted)
     axes.grid(False, axis="x")

@@ -35,6 +35,7 @@ from recado.protocols.topology import (
     parse_edges,
     random_graph,
     scale_free,
+    with_clients,
 )
 from recado.protocols.wire import wire_size
 from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
@@ -116,7 +117,14 @@ def make_topology(part: TopologyPart, seed: int) -> Topology:
 
 
 def _topology(part: TopologyPart, rng: Random) -> Topology:
-    n = part.nodes
+    if part.brokers == 1:
+        return _network(part, part.nodes, rng)
+    if part.kind in NETWORKS or part.kind == "edges":
+        raise TopologyError(f"a share of brokers can be had in networks that are generated, not in {part.kind}")
+    return with_clients(_network(part, max(3, round(part.brokers * part.nodes)), rng), part.nodes, rng)
+
+
+def _network(part: TopologyPart, n: int, rng: Random) -> Topology:
     if part.kind in NETWORKS:
         return NETWORKS[part.kind]
     if part.kind == "edges":
@@ -215,6 +223,13 @@ class Tally:
         self.bytes += size_bytes
 
 
+def _tallies_of(operation: Operation) -> tuple[str, ...]:
+    """Under which names an operation is counted. The first publishers find no subscription, so they are apart."""
+    if not operation.setup:
+        return (operation.kind, "mix")
+    return ("first_publisher" if operation.kind == "become_publisher" else operation.kind,)
+
+
 class ScenarioRun:
     """A run in progress: the operations are carried out, and their costs written down."""
 
@@ -258,7 +273,7 @@ class ScenarioRun:
         if begun < self.setting.run.warm_up:
             return
         spent = self._bytes() - bytes_before
-        for name in (operation.kind,) if operation.setup else (operation.kind, "mix"):
+        for name in _tallies_of(operation):
             self.tallies.setdefault(name, Tally()).add(cost, spent)
 
     def _run_by_the_clock(self) -> None:
@@ -276,7 +291,7 @@ class ScenarioRun:
                 continue
             self.simulation.ask(operation.node, operation.request)
             if now >= self.setting.run.warm_up:
-                self.tallies.setdefault(operation.kind, Tally()).count += 1
+                self.tallies.setdefault(_tallies_of(operation)[0], Tally()).count += 1
         self.system.run_until_quiet()
 
     def _record(self, operation: Operation, now: float) -> None:
@@ -303,7 +318,7 @@ class ScenarioRun:
             found["setup.messages"] = self.setup_messages
         found |= {"messages": system.messages, "bytes": self._bytes(), "steps": system.simulation.steps}
         publishers = [node for nodes in ledger.publishers.values() for node in nodes]
-        found |= rows(system) | load(system, self.load_before, publishers)
+        found |= links(system) | rows(system) | load(system, self.load_before, publishers)
         found |= judge(ledger, system.deliveries, counted) | delays(system.deliveries, counted)
         return found | measure_travel(self.observer, topology, system.deliveries, counted)
 
@@ -312,6 +327,12 @@ class ScenarioRun:
         if not self.setting.workload.rate:
             costs |= {f"{kind}.{name}": getattr(tally, name) / tally.count for name in ("messages", "time", "bytes")}
         return costs
+
+
+def links(system: System) -> dict[str, float]:
+    """How many there are at the end, if nodes tell: some protocols make their own."""
+    ends = [state.get("neighbours") for state in system.inspect().values()]
+    return {"links": sum(len(found) for found in ends if found is not None) / 2} if None not in ends else {}
 
 
 def rows(system: System) -> dict[str, float]:

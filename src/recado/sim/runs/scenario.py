@@ -35,7 +35,7 @@ from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.event import Event
 from recado.model.filter import TRUE, Filter
-from recado.protocols.pubsub import REQUESTS, ConfiguredProtocol, ProtocolError
+from recado.protocols.pubsub import ConfiguredProtocol, ProtocolError
 from recado.protocols.registry import DEFAULT, find_protocol
 
 # --- What one run is made of: the parts that a scenario file can say, with their defaults ----------------------------
@@ -83,6 +83,11 @@ class TopologyPart(Part, frozen=True):
     degree: Positive = 4.0
     """Mean number of neighbours; of random graphs and, as an even number, of scale-free ones."""
     edges: str = ""
+    brokers: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
+    """The share of nodes that are brokers, in a network of this kind; the others are clients, each linked with one.
+
+    Applications are at the clients then. Trees make no difference between the two; the baselines do.
+    """
 
 
 class ProtocolPart(Part, frozen=True):
@@ -205,7 +210,7 @@ def configure_protocol(setting: Setting) -> ConfiguredProtocol:
         raise SettingError(str(error), f"protocol.options.{error.setting}".rstrip(".")) from None
     if part.reliable and not protocol.reliable:
         raise SettingError(f"protocol {part.name!r} cannot have reliable links", "protocol.reliable")
-    for request in REQUESTS:
+    for request in Mix.__struct_fields__:
         if getattr(setting.workload.mix, request) and not protocol.understands(request):
             raise SettingError(f"protocol {part.name!r} has no request {request!r}", f"workload.mix.{request}")
     return configured
