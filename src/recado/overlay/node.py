@@ -22,10 +22,11 @@ from typing import Any
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.overlay.addresses import Address, Tls, check_name, read_address
+from recado.overlay.connections import Identity
 from recado.overlay.driver import NodeDriver
 from recado.overlay.hello import HEADER_BYTES
 from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError, OverlayLimits
-from recado.overlay.links import Identity, Links
+from recado.overlay.links import Links
 from recado.overlay.state import FileState, NoState
 from recado.overlay.streams import Stream, Streams, event_weight
 from recado.protocols.machine import Asked, LinkDown, LinkUp
