@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -158,6 +158,16 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """Can it run over TCP? Not if it has to know the whole topology, or cannot stand links that come and go."""
     reliable: bool = True
     """May it run over ``recado.protocols.reliable``, for networks that lose, repeat or reorder messages?"""
+    contact: Literal["links", "anyone"] = "links"
+    """Whom a machine sends to: neighbours on links that are reported up and down, or any node that it has heard of.
+
+    In the second case the engine tells it of messages that did not arrive (``SendFailed``). ``Started.neighbours`` are
+    then peers to begin with; a machine that starts with none is the first of its overlay.
+    """
+    settle_seconds: float = 0.0
+    """For machines that are never quiet, since they look after each other: so long after a request all is in place."""
+    size_of: Callable[[Any], Callable[[Any], int]] | None = None
+    """From settings to the size of a message that a simulation counts; None: that of its frame on the wire."""
     roles: Callable[[Mapping[str, Any]], list[str]] = describe_roles
     """What a node is, in words, from what its machine's ``inspect`` gives."""
     sections: Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, Any]]] = no_sections

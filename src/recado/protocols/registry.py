@@ -9,7 +9,8 @@ entry says:
   must have in common (``common``);
 - what machines say to each other and how it is checked where it enters a node (``messages``, ``check``);
 - what an application can ask (``requests``), and what a node is, in words (``roles``);
-- where it can run: over TCP (``live``), over links that repeat what was lost (``reliable``).
+- where it can run: over TCP (``live``), over links that repeat what was lost (``reliable``);
+- whom machines talk to (``contact``), and when a simulation may take them for settled (``settle_seconds``).
 
 A protocol that is not part of Recado is named by where it is: ``module:NAME``. That is an ``OverlayProtocol``, or the
 class of a machine (``recado.protocols.machine``), which says the same with attributes::

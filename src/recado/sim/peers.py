@@ -9,6 +9,7 @@ Each of these draws has a stream of its own, so that variants of the protocol me
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -22,7 +23,7 @@ from recado.model.subscription import Subscription
 from recado.protocols.machine import LinkUp, Machine, NodeId
 from recado.protocols.pubsub import Notified, Publish, Subscribe
 from recado.protocols.supernodes.members import Home
-from recado.protocols.supernodes.messages import Active, RoleChanged, SeedsWanted, sizer_of
+from recado.protocols.supernodes.messages import Active, FatherLost, RoleChanged, SeedsWanted, sizer_of
 from recado.protocols.supernodes.node import SuperNode
 from recado.protocols.supernodes.settings import SuperNodeSettings
 from recado.sim.draws import truncated, weibull
@@ -73,13 +74,16 @@ def filter_number(kind: str, number: int) -> Filter:
 class PeerRecord:
     """What happened to one peer. ``roles`` are the times at which it became something, with the reason."""
 
-    __slots__ = ("activated", "arrived", "filter", "left", "node", "roles")
+    __slots__ = ("activated", "arrived", "filter", "left", "lost", "node", "roles")
 
     def __init__(self, node: int, filter_number: int, arrived: float) -> None:
         self.node, self.filter, self.arrived = node, filter_number, arrived
         self.left = math.inf
         self.roles: list[tuple[float, str, str]] = []
         self.activated: list[tuple[float, str]] = []
+        """When it became an active member of the layer, and why it entered."""
+        self.lost: list[tuple[float, int, bool]] = []
+        """When it took the place of a father, of which one, and whether it stood by for that."""
 
     @property
     def role(self) -> str:
@@ -227,9 +231,42 @@ class Peers:
         return event
 
     def run(self, seconds: float) -> None:
-        self.simulation.run(until=self.simulation.now + seconds)
+        """Let time pass. Nothing that a step leaves behind is in a cycle, so nobody looks for garbage meanwhile."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self.simulation.run(until=self.simulation.now + seconds)
+        finally:
+            if collecting:
+                gc.enable()
 
     # -- what is seen
+
+    def takeovers(self, since: float = 0.0) -> Iterator[tuple[float, bool]]:
+        """For each father that was replaced: how long that took until the new one was active, and was it a stand-by?"""
+        for record in self.records:
+            for time, father, standby in record.lost:
+                left = self.records[father].left
+                if time < since or left > time:  # the father was only slow
+                    continue
+                if standby:
+                    yield time - left, True
+                else:
+                    done = next((at for at, _ in record.activated if at >= time), None)
+                    if done is not None:
+                        yield done - left, False
+
+    def shares(self) -> dict[str, float]:
+        """The composition now: super nodes of all joined peers, stand-bys among them, children of an active one."""
+        roles = [machine.state for machine in self.machines()]
+        layer = [one for one in roles if one.layer is not None]
+        active = [one.layer for one in layer if one.child is None and one.layer is not None]
+        standby = len(layer) - len(active)
+        return {
+            "super": len(layer) / max(1, len(roles)),
+            "k": standby / max(1, len(layer)),
+            "children": sum(len(one.children) for one in active) / max(1, len(active)),
+        }
 
     def _report(self, now: float, node: NodeId, fact: Any) -> None:
         assert isinstance(node, int)
@@ -243,6 +280,9 @@ class Peers:
         elif type(fact) is Active:
             record.activated.append((now, fact.why))
             self.supers.add(node)
+        elif type(fact) is FatherLost:
+            assert isinstance(fact.father, int)
+            record.lost.append((now, fact.father, fact.standby))
         elif type(fact) is SeedsWanted:
             for seed in self.seeds():
                 if seed != node:

@@ -7,7 +7,7 @@ the operation began.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -45,15 +45,18 @@ class System:
         watch: Watch | None = None,
         size_of: Callable[[Any], int] | None = None,
         cap: int = 10_000_000,
+        contact: Literal["links", "anyone"] = "links",
+        settle_seconds: float = 0.0,
     ) -> None:
-        self.topology, self.cap = topology, cap
+        """``contact`` and ``settle_seconds`` are those of the protocol's description (``OverlayProtocol``)."""
+        self.topology, self.cap, self.settle_seconds = topology, cap, settle_seconds
         self.deliveries: list[Delivery] = []
         self.facts: list[tuple[float, NodeId, Any]] = []
         self.simulation = Simulation(
             network or UnitDelay(), seed, size_of=size_of, watch=watch, deliver=self._deliver, report=self._report
         )
         for node in topology.nodes:
-            self.simulation.add(node, make(node), topology.neighbours(node))
+            self.simulation.add(node, make(node), _first_contacts(topology, node, contact))
         self.run_until_quiet()
 
     def subscribe(self, node: NodeId, subscription: Subscription) -> Cost:
@@ -80,8 +83,14 @@ class System:
         return Cost(self.messages - before, self.simulation.last_arrival - started)
 
     def run_until_quiet(self) -> None:
-        """Run until nothing is on its way; a loop ends at the cap of steps, and leaves something pending."""
-        self.simulation.run(steps=self.cap)
+        """Run until nothing is on its way; a loop ends at the cap of steps, and leaves something pending.
+
+        Machines that are never quiet get the time in which they settle.
+        """
+        if self.settle_seconds:
+            self.simulation.run(until=self.simulation.now + self.settle_seconds, steps=self.cap)
+        else:
+            self.simulation.run(steps=self.cap)
 
     @property
     def messages(self) -> int:
@@ -96,3 +105,11 @@ class System:
 
     def _report(self, now: float, node: NodeId, fact: Any) -> None:
         self.facts.append((now, node, fact))
+
+
+def _first_contacts(topology: Topology, node: NodeId, contact: Literal["links", "anyone"]) -> tuple[NodeId, ...]:
+    """Its neighbours; where anyone may be contacted, the first node is alone and all others know it too."""
+    if contact == "links":
+        return topology.neighbours(node)
+    first = topology.nodes[0]
+    return () if node == first else tuple(dict.fromkeys((first, *topology.neighbours(node))))

@@ -78,10 +78,12 @@ class World:
         if seeds is None:
             seeds = tuple(self.actives()[:3])
         self.filters[node] = filter
-        home = self.home if self.shared else Home()
-        self.simulation.add(node, SuperNode(node, self.settings, home), seeds)
+        self.simulation.add(node, self.machine(node), seeds)
         if filter != "false":
             self.simulation.ask(node, Subscribe(Subscription(f"s{node}", parse(filter))))
+
+    def machine(self, node):
+        return SuperNode(node, self.settings, self.home if self.shared else Home())
 
     def subscribe(self, node, id, filter):
         self.simulation.ask(node, Subscribe(Subscription(id, parse(filter))))
@@ -182,7 +184,8 @@ def check_settled(world):
         assert represented, f"nobody represents {one.filter}"
         if one.child is not None:
             father = world.state(one.child.father)
-            assert father.role == "super" and father.name == one.name and one.me in father.layer.children
+            assert (father.role, father.name) == ("super", one.name)
+            assert one.me in father.layer.children
     for one in layer:
         for child in one.layer.children:
             assert world.state(child).child.father == one.me

@@ -11,6 +11,7 @@ from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
 from recado.protocols.supernodes import membership
 from recado.protocols.supernodes.members import Endpoint
 from recado.protocols.supernodes.messages import (
+    FatherLost,
     FilterCheck,
     FilterReply,
     JoinNode,
@@ -340,6 +341,7 @@ def promote(state: State, child: Child, out: Out) -> None:
     brothers = child.brothers(state.me)
     for brother in brothers:
         out.append(Send(brother, Promoted(state.name), "the father is silent, and this child takes its place"))
+    out.append(Report(FatherLost(child.father, state.layer is not None and state.layer.active)))
     state.child = None
     out.append(CancelTimer("watchdog"))
     if state.layer is None:

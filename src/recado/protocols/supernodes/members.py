@@ -28,8 +28,8 @@ import msgspec
 from recado.protocols.baselines.algebra import name_of
 from recado.protocols.wire import WireError
 
-SPACE = 1 << 64
-"""Identifiers are numbers below this."""
+SPACE = 1 << 63
+"""Identifiers are numbers below this; the number itself, as the end of an interval, fits into a message too."""
 
 MOST_MEMBERS = 1_000_000
 MOST_ORIGINS = 100_000

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from recado.filters.cost import check_filter
-from recado.protocols.supernodes.members import Change, Endpoint, Member, Membership, View, check_key
+from recado.protocols.supernodes.members import SPACE, Change, Endpoint, Member, Membership, View, check_key
 from recado.protocols.supernodes.settings import SuperNodeSettings
 from recado.protocols.wire import WireError, WireEvent, read_filter
 
@@ -350,6 +350,13 @@ class Active(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
+class FatherLost(msgspec.Struct, frozen=True, gc=False):
+    """The node takes the place of its father, which is silent; ``standby`` if it is in the layer already."""
+
+    father: Endpoint
+    standby: bool
+
+
 class SeedsWanted(msgspec.Struct, frozen=True, gc=False):
     """No super node that the node knows can be reached. The engine may name one: ``LinkUp(peer)``."""
 
@@ -368,7 +375,7 @@ def check_message(message: Any) -> None:
             raise WireError(f"{name} has {len(listed):,} entries; the limit is {MOST_LISTED:,}")
     for name in ("piece", "tries", "full", "hashed", "hops", "round", "slots", "low", "high", "to"):
         number = getattr(message, name, 0)
-        if not 0 <= number <= (1 << 64 if name in ("low", "high", "to") else MOST_NUMBER):
+        if not 0 <= number <= (SPACE if name in ("low", "high", "to") else MOST_NUMBER):
             raise WireError(f"{name} is {number}")
     match message:
         case FilterCheck(text) | JoinRequest(Member(_, _, text)):

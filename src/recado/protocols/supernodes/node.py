@@ -363,5 +363,8 @@ PROTOCOL = OverlayProtocol(
     sections=describe_sections,
     joined=is_joined,
     reliable=False,
+    contact="anyone",
+    settle_seconds=120.0,
+    size_of=messages.sizer_of,
 )
 """The super-node protocol, for ``recado.protocols.registry``."""

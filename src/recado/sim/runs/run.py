@@ -16,10 +16,10 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,7 +40,7 @@ from recado.protocols.wire import wire_size
 from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
 from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, schedule_failures
 from recado.sim.kernel import Network, Simulation, Watch, stream
-from recado.sim.network import Bandwidth, Links, UnitDelay
+from recado.sim.network import Bandwidth, Links, Mesh, UnitDelay
 from recado.sim.runs.operations import Observer, Operation, Workload, delays, judge, measure_travel
 from recado.sim.runs.scenario import (
     NetworkPart,
@@ -68,7 +68,8 @@ def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
     """The system of one run, started and quiet; if it is to meet failures, they are on their way."""
     topology = make_topology(setting.topology, seed)
     make = make_machines(setting, topology)
-    network = make_network(setting.network, seed)
+    protocol = find_protocol(setting.protocol.name)
+    network = make_network(setting.network, seed, protocol.contact)
     cuts = Cuts(network)
     system = System(
         topology,
@@ -76,18 +77,28 @@ def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
         cuts if setting.faults.rate else network,
         seed,
         watch=watch,
-        size_of=wire_size if setting.run.bytes else None,
+        size_of=_size_of(setting) if setting.run.bytes else None,
         cap=setting.run.max_steps,
+        contact=protocol.contact,
+        settle_seconds=protocol.settle_seconds,
     )
     if setting.faults.rate:
         _schedule_faults(setting, system, make, cuts, seed)
     return system
 
 
+def _size_of(setting: Setting) -> Callable[[Any], int]:
+    configured = configure_protocol(setting)
+    account = configured.protocol.size_of
+    return wire_size if account is None else account(configured.settings)
+
+
 def _schedule_faults(setting: Setting, system: System, make: MakeMachine, cuts: Cuts, seed: int) -> None:
     faults = setting.faults
     if not setting.workload.rate:
         raise ScenarioError("failures need operations that go on meanwhile: set workload.rate - at `$.faults.rate`")
+    if find_protocol(setting.protocol.name).contact == "anyone":
+        raise ScenarioError("links do not fail where anyone contacts anyone; see recado.sim.peers - at `$.faults.rate`")
     outages = Outages(system.simulation, system.topology, make, cuts, faults.notice)
     rng = stream(seed, "faults")
     system.simulation.at(faults.start, lambda: schedule_failures(outages, rng, faults.rate, faults.duration))
@@ -118,9 +129,13 @@ def _topology(part: TopologyPart, rng: Random) -> Topology:
     return GENERATORS[part.kind](n, rng)
 
 
-def make_network(part: NetworkPart, seed: int) -> Network:
+def make_network(part: NetworkPart, seed: int, contact: Literal["links", "anyone"] = "links") -> Network:
     """Latency first, then what is around it; each with a stream of its own."""
-    network: Network = UnitDelay() if part.delay == "unit" else Links(_delay(part, stream(seed, "delays")))
+    network: Network
+    if contact == "anyone":
+        network = Mesh(constant(1.0) if part.delay == "unit" else _delay(part, stream(seed, "delays")))
+    else:
+        network = UnitDelay() if part.delay == "unit" else Links(_delay(part, stream(seed, "delays")))
     if part.bandwidth:
         network = Bandwidth(network, part.bandwidth)
     if part.reordering:
@@ -224,7 +239,7 @@ class ScenarioRun:
             self._run_by_the_clock()
         else:
             self._run_one_by_one()
-        if self.simulation.pending:
+        if self.simulation.pending and not self.system.settle_seconds:
             raise ScenarioError(f"not quiet after {self.simulation.steps:,} steps: a loop, or run.max_steps is too low")
 
     def _run_one_by_one(self) -> None:
