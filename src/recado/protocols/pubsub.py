@@ -137,8 +137,8 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
 
     What is right for a delivery follows from the requests alone, so the simulator has one oracle for all protocols.
     ``inspect`` of a machine is shown as it is; engines and views know four of its keys, each of which may be absent:
-    ``role`` (one word), ``publishes`` (types), ``subscriptions`` (by id) and ``tables`` (rows by name, in tables by name;
-    a row with the nodes ``next`` and ``origin`` is drawn as a part of a tree).
+    ``role`` (one word), ``publishes`` (types), ``subscriptions`` (by id) and ``tables`` (rows by name, in tables by
+    name; a row with the nodes ``next`` and ``origin`` is drawn as a part of a tree).
     """
 
     name: str
@@ -162,7 +162,8 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a machine sends to: neighbours on links that are reported up and down, or any node that it has heard of.
 
     In the second case the engine tells it of messages that did not arrive (``SendFailed``). ``Started.neighbours`` are
-    then peers to begin with; a machine that starts with none is the first of its overlay.
+    then peers to begin with; a machine that starts with none is the first of its overlay. A live node's name is to its
+    machine the endpoint ``HOST:PORT`` at which it listens.
     """
     settle_seconds: float = 0.0
     """For machines that are never quiet, since they look after each other: so long after a request all is in place."""
