@@ -239,7 +239,7 @@ def node_view(shown: Mapping[str, Any], trees: Mapping[str, Rows]) -> list[Rende
     return [
         about,
         Text("; ".join(shown["roles"])),
-        *(piece for title, facts in shown["sections"].items() for piece in ("", facts_table(title, facts))),
+        *(piece for title, facts in shown.get("sections", {}).items() for piece in ("", facts_table(title, facts))),
         "",
         links_table(shown["links"]),
         "",

@@ -32,6 +32,9 @@ log = logging.getLogger("recado.overlay")
 _SESSIONS = 4
 """Numbers are remembered for so many times as many peers as may be linked."""
 
+_CROWDED = 8
+"""All messages that are not acknowledged yet may take so many times as much as those to one peer."""
+
 
 class ContactOwner(Protocol):
     """The node that the links belong to."""
@@ -51,13 +54,25 @@ class Pending(NamedTuple):
 class Contact:
     """Somebody that this node sends to."""
 
-    __slots__ = ("address", "dialling", "endpoint", "link", "number", "pending", "session", "tries", "used")
+    __slots__ = (
+        "address",
+        "dialling",
+        "endpoint",
+        "link",
+        "number",
+        "pending",
+        "pending_bytes",
+        "session",
+        "tries",
+        "used",
+    )
 
     def __init__(self, endpoint: str, address: Address) -> None:
         self.endpoint, self.address = endpoint, address
         self.session = secrets.randbits(62)
         self.number = 0
         self.pending: deque[Pending] = deque()
+        self.pending_bytes = 0
         self.link: Link | None = None
         self.dialling: asyncio.Task[None] | None = None
         self.tries = 0
@@ -125,12 +140,10 @@ class Contacts:
 
     async def listen(self, address: Address) -> Address:
         """Begin to listen; the address with the port that the system chose, if it was 0."""
+        self._loop, self._timers = asyncio.get_running_loop(), Timers()
         found = await self._connections.listen(address)
         if ipaddress.ip_address(found.host).is_unspecified:
-            await self._connections.stop_listening()
             raise OverlayError(f"others have to be told where this node is: listen on one address, not on {found.host}")
-        self._loop = asyncio.get_running_loop()
-        self._timers = Timers()
         self._set_sweep()
         return found
 
@@ -151,18 +164,23 @@ class Contacts:
         if endpoint == self.endpoint:
             self._loop.call_soon(self._owner.receive, endpoint, payload)
             return True
-        if self.pending_bytes + len(payload) > self._limits.queue_bytes:
+        if self.pending_bytes + len(payload) > _CROWDED * self._limits.queue_bytes:
             return False
-        contact = self._contacts.pop(endpoint, None)
+        contact = self._contacts.get(endpoint)
         if contact is None:
             address = self._read(endpoint)
             if address is None:
                 return False
             contact = Contact(endpoint, address)
+        elif contact.pending_bytes + len(payload) > self._limits.queue_bytes:
+            return False
+        else:
+            del self._contacts[endpoint]
         self._contacts[endpoint] = contact
         contact.used = self._loop.time()
         contact.number += 1
         contact.pending.append(Pending(contact.number, message, payload))
+        contact.pending_bytes += len(payload)
         self.pending_bytes += len(payload)
         if contact.link is not None:
             contact.link.send(payload)
@@ -260,7 +278,8 @@ class Contacts:
         self._forget(contact)
         lost = list(contact.pending)
         contact.pending.clear()
-        self.pending_bytes -= sum(len(one.payload) for one in lost)
+        self.pending_bytes -= contact.pending_bytes
+        contact.pending_bytes = 0
         self.failures += len(lost)
         if not self._connections.ending:
             for one in lost:
@@ -274,7 +293,9 @@ class Contacts:
             raise LinkError(f"message {message.number} was acknowledged and never sent")
         pending = contact.pending
         while pending and pending[0].number <= message.number:
-            self.pending_bytes -= len(pending.popleft().payload)
+            size = len(pending.popleft().payload)
+            contact.pending_bytes -= size
+            self.pending_bytes -= size
             contact.tries = 0
         if pending:
             self._set_timer(contact)
@@ -358,10 +379,12 @@ class Contacts:
         if len(self._incoming) > self._most_incoming:
             self._incoming.pop(next(iter(self._incoming))).link.finish()
         try:
-            await link.run()
+            reason = await link.run()
         finally:
             if self._incoming.get(endpoint) is incoming:
                 del self._incoming[endpoint]
+        if link.broken:
+            raise LinkError(reason)
 
     # -- receiving
 

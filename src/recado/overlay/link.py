@@ -58,6 +58,8 @@ class Link:
     ) -> None:
         self.peer, self.dialled = peer, dialled
         self.ended = asyncio.Event()
+        self.broken = False
+        """Has the peer sent what it should not?"""
         self.sent = self.received = 0
         self.queued_bytes = 0
         self._reader, self._writer, self._decoder = reader, writer, decoder
@@ -169,6 +171,7 @@ class Link:
         try:
             await self._read()
         except LinkError as error:
+            self.broken = True
             self._reason = self._reason or str(error)
             self._farewell(str(error))
         except OSError as error:

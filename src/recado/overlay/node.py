@@ -50,8 +50,8 @@ log = logging.getLogger("recado.overlay")
 class Node:
     """A node that runs ``protocol``: a name of the registry, ``module:Class``, or a description; with its ``settings``.
 
-    ``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``subscriptions`` are made at the start
-    and kept. ``seed`` is for repeatable runs.
+    ``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``subscriptions`` are made at the
+    start and kept. ``seed`` is for repeatable runs.
 
     What ``peers`` are depends on the protocol: neighbours to have lasting links to, or, if its machines speak to anyone
     they have heard of, nodes that are asked to let this one in. There a node without peers is the first of its overlay.
