@@ -10,7 +10,7 @@ from protocols.supernodes.world import World, check, check_settled, quick
 from recado.protocols.supernodes.messages import RoleChanged
 from recado.sim.draws import constant, exponential, uniform
 
-SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "30"))
+SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "20"))
 
 FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 

@@ -289,9 +289,13 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
 def sizer_of(settings: SuperNodeSettings) -> Callable[[Any], int]:
     """A function that gives the accounted size of a message, header included: ``size_of`` of a simulation."""
     sizes, extra = payload_sizes(settings), settings.header_bytes + settings.type_bytes
+    endpoint = settings.endpoint_bytes
 
     def size_of(message: Any) -> int:
-        return sizes[type(message)](message) + extra
+        kind = type(message)
+        if kind is Promotion or kind is LiveNodes:  # most messages are, and a call costs as much as the rest
+            return endpoint * len(message.children) + extra
+        return sizes[kind](message) + extra
 
     return size_of
 

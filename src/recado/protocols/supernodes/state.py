@@ -63,13 +63,15 @@ class Joining:
 class Child:
     """What a node knows as a child of a super node."""
 
-    __slots__ = ("chain", "due", "father", "place", "since")
+    __slots__ = ("chain", "due", "father", "place", "seeds", "since")
 
     def __init__(self, father: Endpoint, now: float) -> None:
         self.father = father
         self.chain: tuple[Endpoint, ...] = ()
         """All children in the order of the last keep-alive, this node too."""
         self.place = 0
+        self.seeds: tuple[Endpoint, ...] = ()
+        """Super nodes that the father told of with the last keep-alive (R47)."""
         self.due = now
         """When the watchdog expires."""
         self.since = now
