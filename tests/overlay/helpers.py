@@ -89,9 +89,9 @@ class Hand:
         self.writer.close()
         return said
 
-    async def become(self, name, node, key=b""):
-        """Go through the hello as a node of this name, to the link."""
-        hello = Hello(1, node.overlay, node.protocol.name, name, b"n" * 16)
+    async def become(self, name, node, key=b"", at=""):
+        """Go through the hello as a node of this name, which may say where it listens, to the link."""
+        hello = Hello(1, node.overlay, node.protocol.name, name, b"n" * 16, (f"at={at}",) if at else ())
         handshake = Handshake(hello, key, dialled=True)
         for message in handshake.begin():
             self.say(message)

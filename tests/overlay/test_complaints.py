@@ -87,7 +87,7 @@ def test_tls_handshakes_count_as_connections(caplog):
         async with node("a", tls=TLS, limits=limits) as a:
             mute = [await asyncio.open_connection(a.address.host, a.address.port) for _ in range(5)]
             await until(lambda: a.links.refused >= 2)
-            assert a.links._open == 3
+            assert a.links.open == 3
             assert "the limit is 3" in caplog.text
             async with node("b", tls=TLS, peers=[str(a.address)]):
                 await a.wait_for_links("b")

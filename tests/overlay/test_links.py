@@ -49,7 +49,7 @@ def test_two_nodes_that_dial_each_other_have_one_link(attempt):
             b.connect(str(a.address))
             await a.wait_for_links("b")
             await b.wait_for_links("a")
-            await until(lambda: a.links._open == b.links._open == 1)
+            await until(lambda: a.links.open == b.links.open == 1)
             assert a.links.links["b"].dialled is not b.links.links["a"].dialled
             stream = await b.subscribe(Subscription("s"))
             await a.publish(Event("e"))
@@ -68,7 +68,7 @@ def test_many_that_all_dial_each_other_have_one_link_a_pair():
                     one.connect(str(other.address))
         for one in nodes:
             await one.wait_for_links(*(other.name for other in nodes if other is not one))
-        await until(lambda: all(one.links._open == 5 for one in nodes))
+        await until(lambda: all(one.links.open == 5 for one in nodes))
         for one in nodes:
             await one.stop()
 
@@ -285,7 +285,7 @@ def test_any_bytes_at_all_harm_nobody():
             stream = await b.subscribe(Subscription("s"))
             await a.publish(Event("e"))
             assert await take(stream, 1) == ["e"]
-            await until(lambda: a.links._open == 1)
+            await until(lambda: a.links.open == 1)
 
     run(test())
 
@@ -347,7 +347,7 @@ def test_a_connection_that_closes_without_a_word_is_forgotten():
         async with node("a") as a:
             hand = await Hand.to(a)
             hand.writer.close()
-            await until(lambda: a.links.refused == 1 and a.links._open == 0)
+            await until(lambda: a.links.refused == 1 and a.links.open == 0)
 
     run(test())
 
@@ -428,7 +428,7 @@ def test_too_many_connections_are_refused_with_the_limit():
         async with node("a", limits=limits) as a, node("b", peers=[str(a.address)]) as b:
             await a.wait_for_links("b")
             hands = [await Hand.to(a) for _ in range(2)]
-            await until(lambda: a.links._open == 3)
+            await until(lambda: a.links.open == 3)
             extra = await Hand.to(a)
             assert refusals(await extra.last_words()) == ["3 connections are open, and the limit is 3"]
             stream = await b.subscribe(Subscription("s"))
@@ -436,7 +436,7 @@ def test_too_many_connections_are_refused_with_the_limit():
             assert await take(stream, 1) == ["e"]
             for hand in hands:
                 hand.writer.close()
-            await until(lambda: a.links._open == 1)
+            await until(lambda: a.links.open == 1)
             late = await (await Hand.to(a)).become("c", a)
             late.writer.close()
 

@@ -3,8 +3,8 @@
 import pytest
 
 from overlay.fleet import plan_of
-from recado.overlay.launch import new_launch, read_launch, read_plan, relaunch, stop
-from recado.overlay.limits import OverlayError
+from recado.overlay.launch import new_launch, read_launch, read_plan, relaunch, share_limits, stop
+from recado.overlay.limits import OVERLAY_LIMITS, OverlayError
 from recado.protocols.registry import find_protocol
 from recado.protocols.topology import NET_16, parse_edges
 
@@ -102,3 +102,44 @@ def test_what_must_be_common_is_part_of_the_protocols_name():
     assert trees.configure({"buffer": 5}).name == "trees"
     options = {"mpp": "stream", "forwarding": "subscriptions"}
     assert trees.configure(options).name == "trees mpp=stream forwarding=subscriptions"
+
+
+# -- protocols whose nodes speak to anyone
+
+
+def test_nodes_that_join_know_their_neighbours_or_the_first_node(write):
+    plan = read_plan(
+        write(
+            'overlay = "o"\nprotocol = "super-nodes"\nlinks = ["ana-bruno", "carla-bruno"]\npace = 2.5\n'
+            'subscribes = ["v < 1", "v < 2"]\n[nodes.bruno]\nsubscribes = ["w == 1", "w == 2"]\n[nodes.solo]\n'
+        )
+    )
+    launch = new_launch(plan, write("").parent)
+    nodes, at = launch.nodes, {name: node.listen for name, node in launch.nodes.items()}
+    assert launch.joins
+    assert launch.pace == 2.5
+    assert list(nodes) == ["bruno", "solo", "ana", "carla"]
+    assert {name: node.dials for name, node in nodes.items()} == {
+        "bruno": [at["ana"], at["carla"]],
+        "solo": [at["bruno"]],
+        "ana": [at["bruno"]],
+        "carla": [at["bruno"]],
+    }
+    assert {name: node.subscribes for name, node in nodes.items()} == {
+        "bruno": ("w == 1", "w == 2"),
+        "solo": ("v < 2",),
+        "ana": ("v < 1",),
+        "carla": ("v < 2",),
+    }
+
+
+def test_a_filter_that_cannot_be_read_is_told(write):
+    with pytest.raises(OverlayError, match=r"overlay\.toml: .*expected a value"):
+        read_plan(write('overlay = "o"\nlinks = ["a-b"]\nsubscribes = ["v <"]\n'))
+
+
+def test_nodes_of_one_process_share_what_is_remembered():
+    limits = share_limits(OVERLAY_LIMITS, 16)
+    assert (limits.story_steps, limits.story_bytes) == (256, 524_288)
+    assert share_limits(OVERLAY_LIMITS, 1) == OVERLAY_LIMITS
+    assert share_limits(OVERLAY_LIMITS, 1_000).story_steps == 64

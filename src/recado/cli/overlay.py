@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -46,11 +47,13 @@ def up(
     *,
     protocol: str = "",
     processes: int = 0,
+    nodes_per_process: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    pace: Annotated[float | None, Parameter(validator=Number(gte=0))] = None,
     seconds: float = 60.0,
     resume: bool = False,
     json: bool = False,
 ) -> int:
-    """Start the nodes of a topology file and wait until all links are up.
+    """Start the nodes of a topology file and wait until all links are up, or all nodes have joined.
 
     Nodes that run already are left alone, so the same command starts again the ones that were killed.
 
@@ -62,8 +65,12 @@ def up(
         The protocol that the nodes run, by its name, or your own as module:Class; without it, what the file says.
     processes
         Spread the nodes over so many processes; 0 gives each node its own.
+    nodes_per_process
+        The same, by how many nodes share a process.
+    pace
+        Start so many nodes a second, one after another; 0 starts all at once. Without it, what the file says.
     seconds
-        Give up after so long.
+        Give up after so long, counted from the start of the last node.
     resume
         Begin with what the nodes had saved when the overlay was last down.
     json
@@ -74,8 +81,12 @@ def up(
     import_from_here()
     plan = read_plan(topology, protocol)
     launch = relaunch(plan) or new_launch(plan, topology.parent)
+    launch.pace = launch.pace if pace is None else pace
+    if nodes_per_process:
+        processes = -(-len(launch.nodes) // nodes_per_process)
     started = start(launch, processes, seconds, fresh=not resume)
-    complain(f"overlay {launch.overlay}: started {plural(len(started), 'node')}, all links are up")
+    ready = "all have joined" if launch.joins else "all links are up"
+    complain(f"overlay {launch.overlay}: started {plural(len(started), 'node')}, {ready}")
     _show_nodes(launch.overlay, json)
     return 0
 
@@ -134,7 +145,14 @@ def story(about: str, /, *, overlay: str = "", last: int = 100, json: bool = Fal
 
 
 @app.command
-def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
+def run(
+    script: Path,
+    /,
+    *,
+    overlay: str = "",
+    pause: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0,
+    json: bool = False,
+) -> int:
     """Carry out a script of operations one after another, each when the one before has come to rest.
 
     A script has one JSON object a line: the node, and a request of the control socket, such as
@@ -146,6 +164,8 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
         The script, NDJSON.
     overlay
         The overlay's name; with only one running, it may be left out.
+    pause
+        Wait so many seconds after each operation instead; for protocols whose nodes are never at rest.
     json
         Write NDJSON even on a terminal.
     """
@@ -153,7 +173,7 @@ def run(script: Path, /, *, overlay: str = "", json: bool = False) -> int:
 
     steps = read_script(script)
     with _open_client(_find(overlay)) as client:
-        outcomes = list(run_script(client, steps))
+        outcomes = list(run_script(client, steps, pause))
     if for_people(json):
         console().print(outcomes_table(outcomes))
         return 0
@@ -219,12 +239,27 @@ def node_view(shown: Mapping[str, Any], trees: Mapping[str, Rows]) -> list[Rende
     return [
         about,
         Text("; ".join(shown["roles"])),
+        *(piece for title, facts in shown.get("sections", {}).items() for piece in ("", facts_table(title, facts))),
         "",
         links_table(shown["links"]),
         "",
         counters_table(shown["counters"]),
         *(piece for id, rows in trees.items() for piece in ("", tree_view(id, rows, at=shown["node"]))),
     ]
+
+
+def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
+    """What the protocol tells of a node under one title."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, title_style="bold", show_header=False)
+    for name, value in facts.items():
+        if isinstance(value, bool):
+            text = "yes" if value else "no"
+        elif isinstance(value, list):
+            text = " ".join(map(str, value)) or "none"
+        else:
+            text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        table.add_row(Text(name), Text(text))
+    return table
 
 
 def links_table(links: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -281,20 +316,25 @@ def _grow(above: Tree, name: str, rows: Rows, drawn: dict[str, None], at: str) -
 
 
 def nodes_table(shown: Mapping[str, Mapping[str, Any]]) -> Table:
-    """One line for each node of an overlay."""
-    numbers = ("rows", "sent", "delivered")
-    table = _table("", "node", "address", "links", "publishes", "subscribed", *numbers, right=numbers)
+    """One line for each node of an overlay; with its role where the protocol has roles, else with what it publishes."""
+    roles = any("role" in node["machine"] for node in shown.values())
+    numbers = ("links", "sent", "delivered") if roles else ("rows", "sent", "delivered")
+    columns = ("role",) if roles else ("links", "publishes")
+    table = _table("", "node", "address", *columns, "subscribed", *numbers, right=numbers)
     for column in (table.columns[1], *table.columns[-3:]):
         column.no_wrap = True
     for name, node in shown.items():
         machine, counters = node["machine"], node["counters"]
+        rows = sum(map(len, machine.get("tables", {}).values()))
+        what = (
+            (machine.get("role", ""),) if roles else (" ".join(node["links"]), " ".join(machine.get("publishes", ())))
+        )
         table.add_row(
             name,
             node["address"],
-            " ".join(node["links"]),
-            " ".join(machine.get("publishes", ())),
+            *what,
             " ".join(machine.get("subscriptions", ())),
-            f"{sum(map(len, machine.get('tables', {}).values())):,}",
+            f"{len(node['links']) if roles else rows:,}",
             f"{sum(counters['sent'].values()):,}",
             f"{counters['delivered']:,}",
         )

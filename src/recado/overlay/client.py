@@ -216,13 +216,20 @@ def read_script(path: Path) -> list[Step]:
     return steps
 
 
-def run_script(client: OverlayClient, steps: Iterable[Step]) -> Iterator[Outcome]:
-    """Carry out the steps on running nodes."""
-    client.wait_until_quiet(timers=True)
+def run_script(client: OverlayClient, steps: Iterable[Step], pause_seconds: float = 0.0) -> Iterator[Outcome]:
+    """Carry out the steps on running nodes; with a pause after each, or when the one before has come to rest."""
+
+    def rest() -> None:
+        if pause_seconds:
+            time.sleep(pause_seconds)
+        else:
+            client.wait_until_quiet(timers=True)
+
+    rest()
     sent, seen = client.sent_counts(), _deliveries(client)
     for step in steps:
         client.ask(step.node, step.do, **step.fields())
-        client.wait_until_quiet(timers=True)
+        rest()
         now, delivered = client.sent_counts(), _deliveries(client)
         messages = {kind: count - sent[kind] for kind, count in sorted(now.items()) if count > sent[kind]}
         new = tuple(one for node, them in delivered.items() for one in them[len(seen[node]) :])

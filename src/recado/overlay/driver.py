@@ -32,6 +32,7 @@ from recado.protocols.machine import (
     Received,
     Report,
     Send,
+    SendFailed,
     Started,
     Stimulus,
 )
@@ -198,14 +199,19 @@ class NodeDriver:
 
     # -- stimuli
 
-    def start(self, address: str = "") -> None:
+    def start(self, neighbours: tuple[str, ...] = (), address: str = "") -> None:
         """``address`` is where others can dial the node."""
-        self.tell(Started((), self._state.load(), address))
+        self.tell(Started(neighbours, self._state.load(), address))
 
     def received(self, sender: str, message: Any, size_bytes: int) -> None:
         self.counters.received[type(message).__name__] += 1
         self.counters.received_bytes += size_bytes
         self.tell(Received(sender, message), size_bytes)
+
+    def send_failed(self, receiver: str, message: Any) -> None:
+        """A message that was sent did not arrive."""
+        self.counters.failed[type(message).__name__] += 1
+        self.tell(SendFailed(receiver, message))
 
     def tell(self, stimulus: Stimulus, size_bytes: int = 0) -> None:
         """Something happened. An ``Asked`` or ``Received`` that makes no sense raises what the machine raises."""

@@ -37,6 +37,19 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
     capabilities: tuple[str, ...] = ()
 
 
+_AT = "at="
+
+
+def endpoint_capability(endpoint: str) -> str:
+    """What a hello says of a node that can be called back."""
+    return _AT + endpoint
+
+
+def endpoint_of(hello: Hello) -> str:
+    """Where the node listens that said this hello; empty if it does not say."""
+    return next((one.removeprefix(_AT) for one in hello.capabilities if one.startswith(_AT)), "")
+
+
 class Proof(msgspec.Struct, frozen=True, tag="proof", array_like=True):
     mac: bytes
 
@@ -64,7 +77,20 @@ class Bye(msgspec.Struct, frozen=True, tag="bye", array_like=True):
     """The node stops; everything it had to say came before."""
 
 
-Control: TypeAlias = Hello | Proof | Accept | Refuse | Ping | Pong | Bye
+class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
+    """The messages that follow are numbered from ``first`` on. Numbers go on over the connections of a ``session``."""
+
+    session: int
+    first: int
+
+
+class Ack(msgspec.Struct, frozen=True, tag="ack", array_like=True):
+    """All messages up to this number have come."""
+
+    number: int
+
+
+Control: TypeAlias = Hello | Proof | Accept | Refuse | Ping | Pong | Bye | Begin | Ack
 
 _decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
 encode_control = msgspec.msgpack.Encoder().encode

@@ -14,7 +14,11 @@ Instead of ``links`` there may be a ``network``: one of the tree document (``NET
 generated one (``line``, ``ring``, ``star``, ``complete``, ``grid``, ``random-tree``, ``random-graph``, ``scale-free``)
 with its ``size`` and, where chance plays a part, a ``seed``; its nodes are called n0, n1, …. ``protocol`` is a name of
 ``recado.protocols.registry`` or ``module:Class``, and ``settings`` are its settings; ``key-file`` is relative to the
-topology file.
+topology file. ``subscribes`` are filters that nodes begin with: of one node under its name; at the top, one for each
+node in turn. ``pace`` is how many nodes are started in a second.
+
+Where machines speak to anyone they have heard of, links say whom a node knows at first. The first node knows nobody:
+it is the one that others join. A node without links knows the first.
 
 The overlay's folder (``recado.overlay.addresses``) holds ``launch.json``, which says how each node was started, so that
 one that was killed can be started again as it was; the nodes' control sockets; ``state`` and ``logs``.
@@ -33,8 +37,9 @@ import socket
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,10 +48,12 @@ import msgspec
 
 from recado import files
 from recado.errors import RecadoError
+from recado.filters.expression import parse
+from recado.model.subscription import Subscription
 from recado.overlay.addresses import Address, check_name, overlay_folder, read_address, read_key, runtime, socket_path
 from recado.overlay.client import OverlayClient, ask
 from recado.overlay.control import Control
-from recado.overlay.limits import OverlayError, reason_of
+from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits, reason_of
 from recado.overlay.node import Node
 from recado.protocols.registry import DEFAULT, find_protocol
 from recado.protocols.topology import GENERATORS, NETWORKS, Topology
@@ -56,6 +63,7 @@ from recado.protocols.topology import GENERATORS, NETWORKS, Topology
 
 class PlannedNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     publishes: tuple[str, ...] = ()
+    subscribes: tuple[str, ...] = ()
     listen: str = "127.0.0.1:0"
     candidate: tuple[str, ...] = ()
     """Types that the node stands by for."""
@@ -71,6 +79,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="keba
     protocol: str = DEFAULT
     settings: dict[str, Any] = {}
     nodes: dict[str, PlannedNode] = {}
+    subscribes: tuple[str, ...] = ()
+    pace: float = 0.0
+
+    def filters(self, name: str, place: int) -> tuple[str, ...]:
+        """What a node, the ``place``-th of all, subscribes to from the start."""
+        own = self.nodes[name].subscribes if name in self.nodes else ()
+        return own or ((self.subscribes[place % len(self.subscribes)],) if self.subscribes else ())
 
     def topology(self) -> Topology:
         """The graph that the file describes, with every name checked."""
@@ -109,13 +124,15 @@ def _topology_of(links: tuple[str, ...], nodes: dict[str, PlannedNode]) -> Topol
 
 
 def check_protocol(plan: Plan) -> None:
-    """Raise a ProtocolError unless the plan's protocol exists, has these settings and can do what nodes are to do."""
+    """Raise a RecadoError unless the plan's protocol exists, has these settings and can do what nodes are to do."""
     protocol = find_protocol(plan.protocol)
     protocol.configure(plan.settings).require_live()
     if any(node.publishes for node in plan.nodes.values()):
         protocol.require("become_publisher")
     if any(node.candidate for node in plan.nodes.values()):
         protocol.require("become_candidate")
+    for text in (*plan.subscribes, *(text for node in plan.nodes.values() for text in node.subscribes)):
+        parse(text)
 
 
 def read_plan(path: Path, protocol: str = "") -> Plan:
@@ -186,6 +203,8 @@ def _end() -> int:
 
 FILE = "launch.json"
 PATIENCE_SECONDS = 5.0
+PACE_BEGINS_SECONDS = 2.0
+"""When nodes are started one after another, processes have so long to come up before the first one."""
 
 
 class LaunchedNode(msgspec.Struct):
@@ -196,6 +215,11 @@ class LaunchedNode(msgspec.Struct):
     publishes: tuple[str, ...] = ()
     process: int = 0
     candidate: tuple[str, ...] = ()
+    subscribes: tuple[str, ...] = ()
+    founds: bool = False
+    """Is it the first node, which joins nobody?"""
+    begins: float = 0.0
+    """When it starts, by the clock on the wall; 0: with its process."""
 
 
 class Launch(msgspec.Struct):
@@ -204,6 +228,12 @@ class Launch(msgspec.Struct):
     settings: dict[str, Any]
     nodes: dict[str, LaunchedNode]
     protocol: str = DEFAULT
+    pace: float = 0.0
+
+    @property
+    def joins(self) -> bool:
+        """Do nodes join by asking somebody, or have they links that come up?"""
+        return find_protocol(self.protocol).contact == "anyone"
 
     @property
     def folder(self) -> Path:
@@ -234,18 +264,24 @@ def new_launch(plan: Plan, beside: Path) -> Launch:
     with ExitStack() as stack:  # all ports are held until all are chosen, so that no two are the same
         addresses = {n: free_address(plan.nodes[n].listen if n in plan.nodes else "127.0.0.1:0", stack) for n in names}
     key_file = str((beside / plan.key_file).resolve()) if plan.key_file else ""
-    nodes = {
-        name: LaunchedNode(
+    joins = find_protocol(plan.protocol).contact == "anyone"
+    nodes = {}
+    for place, name in enumerate(names):
+        links = [str(other) for other in topology.neighbours(name)]
+        if joins:
+            dials = [addresses[other] for other in links or names[:1] if other != name]
+        else:
+            dials = [addresses[str(second)] for first, second in topology.edges if first == name]
+        nodes[name] = LaunchedNode(
             name,
             str(addresses[name]),
-            [str(addresses[str(second)]) for first, second in topology.edges if first == name],
-            [str(other) for other in topology.neighbours(name)],
+            [str(address) for address in dials],
+            links,
             plan.nodes[name].publishes if name in plan.nodes else (),
             candidate=plan.nodes[name].candidate if name in plan.nodes else (),
+            subscribes=plan.filters(name, place),
         )
-        for name in names
-    }
-    return Launch(plan.overlay, key_file, plan.settings, nodes, plan.protocol)
+    return Launch(plan.overlay, key_file, plan.settings, nodes, plan.protocol, plan.pace)
 
 
 def relaunch(plan: Plan) -> Launch | None:
@@ -266,32 +302,45 @@ def relaunch(plan: Plan) -> Launch | None:
     return launch
 
 
-def make_nodes(folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]]:
+def make_nodes(launch: Launch, folder: Path, names: Iterable[str]) -> list[tuple[Node, Path]]:
     """The nodes of a process, as the launch says."""
-    launch = msgspec.json.decode((folder / FILE).read_bytes(), type=Launch)
     key = read_key(Path(launch.key_file)) if launch.key_file else b""
+    chosen = [launch.nodes[name] for name in names]
+    limits = share_limits(OVERLAY_LIMITS, len(chosen))
     nodes = []
-    for node in (launch.nodes[name] for name in names):
+    for node in chosen:
         state = folder / "state" / node.name
+        subscriptions = [
+            Subscription(f"{node.name}-{number}", parse(text)) for number, text in enumerate(node.subscribes, 1)
+        ]
         live = Node(
             node.name,
             listen=node.listen,
-            peers=node.dials,
+            peers=[] if node.founds else node.dials,
             overlay=launch.overlay,
             protocol=launch.protocol,
             settings=launch.settings,
             key=key,
             state=state,
+            subscriptions=subscriptions,
+            limits=limits,
         )
         nodes.append((live, launch.socket(node.name)))
     return nodes
+
+
+def share_limits(limits: OverlayLimits, nodes: int) -> OverlayLimits:
+    """Nodes of one process remember together about as much of their stories as one would alone."""
+    return msgspec.structs.replace(
+        limits, story_steps=max(64, limits.story_steps // nodes), story_bytes=max(65_536, limits.story_bytes // nodes)
+    )
 
 
 # -- begin
 
 
 def start(launch: Launch, processes: int = 0, timeout_seconds: float = 60.0, fresh: bool = True) -> list[str]:
-    """Start what does not run yet and wait until every link is up; the names of the nodes that were started.
+    """Start what does not run yet and wait until every link is up, or every node has joined; who was started.
 
     If none ran before and that fails, none is left running.
     """
@@ -299,6 +348,10 @@ def start(launch: Launch, processes: int = 0, timeout_seconds: float = 60.0, fre
     if fresh and len(missing) == len(launch.nodes):
         shutil.rmtree(launch.folder / "state", ignore_errors=True)
     (launch.folder / "logs").mkdir(exist_ok=True)
+    for place, name in enumerate(missing):
+        node = launch.nodes[name]
+        node.founds = launch.joins and place == 0 and len(missing) == len(launch.nodes)
+        node.begins = time.time() + PACE_BEGINS_SECONDS + place / launch.pace if launch.pace else 0.0
     launch.save()
     try:
         _start_nodes(launch, missing, processes, timeout_seconds)
@@ -314,7 +367,10 @@ def _start_nodes(launch: Launch, names: list[str], processes: int, timeout_secon
     for number in range(groups):
         _start_process(launch, names[number::groups])
     launch.save()
-    _wait(lambda: missing_links(launch), launch, timeout_seconds)
+    pace_seconds = len(names) / launch.pace if launch.pace else 0.0
+    _wait(lambda waiting: missing_links(launch, waiting), launch, timeout_seconds + pace_seconds)
+    if launch.joins:  # such nodes look after each other all the time, so it is never quiet
+        return
     wait_until_quiet(launch)
     for name in names:
         for type in launch.nodes[name].publishes:
@@ -355,16 +411,20 @@ def _start_process(launch: Launch, names: list[str]) -> None:
         launch.nodes[name].process = pid
 
 
-def missing_links(launch: Launch) -> list[str]:
-    """What is still missing: nodes that do not answer and links that are not up."""
-    missing = []
-    for node in launch.nodes.values():
+def missing_links(launch: Launch, nodes: Iterable[str] | None = None) -> dict[str, list[str]]:
+    """What is still missing, by node: it does not answer, has not joined, or has links that are not up."""
+    missing: dict[str, list[str]] = {}
+    joins = launch.joins
+    for name in launch.nodes if nodes is None else nodes:
         try:
-            links = ask(launch.socket(node.name), "count")["links"]
+            count = ask(launch.socket(name), "count")
         except OverlayError:
-            missing.append(node.name)
+            missing[name] = [name]
             continue
-        missing += [f"{node.name}-{other}" for other in node.links if other not in links]
+        if joins and not count["joined"]:
+            missing[name] = [name]
+        elif lacking := [other for other in launch.nodes[name].links if not joins and other not in count["links"]]:
+            missing[name] = [f"{name}-{other}" for other in lacking]
     return missing
 
 
@@ -373,17 +433,19 @@ def _become_publisher(launch: Launch, name: str, type: str) -> None:
         ask(launch.socket(name), "become-publisher", type=type)
 
 
-def _wait(missing: Callable[[], list[str]], launch: Launch, timeout_seconds: float) -> None:
+def _wait(missing: Callable[[Iterable[str]], dict[str, list[str]]], launch: Launch, timeout_seconds: float) -> None:
+    """Wait until nothing is missing of any node; each is asked until it lacks nothing."""
     end = time.monotonic() + timeout_seconds
-    while waiting := missing():
+    waiting: Iterable[str] = launch.nodes
+    while waiting := missing(waiting):
         dead = [node for node in launch.nodes.values() if node.process and not _runs(node.process)]
         if dead or time.monotonic() > end:
-            names = ", ".join(node.name for node in dead) or ", ".join(waiting[:5])
+            names = ", ".join(node.name for node in dead) or ", ".join([*chain(*waiting.values())][:5])
             what = "ended at once" if dead else f"not there after {timeout_seconds:g} s"
             logs = launch.folder / "logs"
             tail = _tail(logs / f"{dead[0].name}.log") if dead else ""
             raise OverlayError(f"{names}: {what}; the logs are in {logs}{tail}")
-        time.sleep(0.05)
+        time.sleep(0.05 + len(waiting) / 1_000)
 
 
 def _tail(log: Path) -> str:
@@ -471,13 +533,18 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     log.setLevel(level)
 
 
-async def run_nodes(nodes: Iterable[tuple[Node, Path]]) -> int:
-    """Each node with its control socket. Exit code 0 if all were told to stop, 1 if one failed."""
+async def run_nodes(nodes: Iterable[tuple[Node, Path]], begins: Mapping[str, float] | None = None) -> int:
+    """Each node with its control socket. Exit code 0 if all were told to stop, 1 if one failed.
+
+    ``begins`` is when a node of a name starts, by the clock on the wall.
+    """
     signals = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.set)
-    running = [asyncio.create_task(_run_one(node, path, signals)) for node, path in nodes]
+    now = time.time()
+    waits = {name: begin - now for name, begin in (begins or {}).items()}
+    running = [asyncio.create_task(_run_one(node, path, signals, waits.get(node.name, 0.0))) for node, path in nodes]
     try:
         return max(await asyncio.gather(*running))
     finally:
@@ -485,9 +552,14 @@ async def run_nodes(nodes: Iterable[tuple[Node, Path]]) -> int:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _run_one(node: Node, path: Path, signals: asyncio.Event) -> int:
+async def _run_one(node: Node, path: Path, signals: asyncio.Event, wait_seconds: float) -> int:
     control = Control(node, path)
     await control.claim()
+    if wait_seconds > 0:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                await signals.wait()
+                return 0
     try:
         await node.start()
         await control.start()
@@ -506,7 +578,9 @@ def main(arguments: list[str]) -> int:
     folder, *names = arguments
     log_to_stderr()
     try:
-        return asyncio.run(run_nodes(make_nodes(Path(folder), names)))
+        launch = msgspec.json.decode((Path(folder) / FILE).read_bytes(), type=Launch)
+        begins = {name: launch.nodes[name].begins for name in names}
+        return asyncio.run(run_nodes(make_nodes(launch, Path(folder), names), begins))
     except RecadoError as error:
         log.critical("%s", error)
         return 2

@@ -27,6 +27,12 @@ class OverlayLimits(msgspec.Struct, frozen=True):
     ping_seconds: float = 5.0
     silence_seconds: float = 15.0
     probe_seconds: float = 2.0
+    messages_a_second: int = 5_000
+    # contacts: links that are opened when they are needed
+    contacts: int = 64
+    contact_idle_seconds: float = 30.0
+    ack_seconds: float = 1.0
+    ack_tries: int = 2
     # dialling
     retry_seconds: float = 0.2
     retry_most_seconds: float = 30.0

@@ -4,6 +4,8 @@ Reading is one loop, writing another, and a third watches the silence. What is t
 size. A peer that takes less than it is sent would fill it, so the link is cut then: waiting instead would make this
 node stop reading from others, and nodes on a cycle could end up waiting for each other. The applications of this node
 are the ones that can wait; see ``crowded``.
+
+The speed at which a peer is read may be limited: a peer that sends more feels it, and nobody else.
 """
 
 from __future__ import annotations
@@ -13,14 +15,32 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from recado.overlay.hello import Bye, Control, FrameDecoder, Ping, Pong, Refuse, decode_control, encode_control, header
+from recado.overlay.hello import (
+    Accept,
+    Bye,
+    Control,
+    FrameDecoder,
+    Hello,
+    Ping,
+    Pong,
+    Proof,
+    Refuse,
+    decode_control,
+    encode_control,
+    header,
+)
 from recado.overlay.limits import LinkError, OverlayLimits, sanitize
 
 _PIECE = 65_536
 
 
 class Link:
-    """``receive(peer, payload)`` is called for every message of the machine; a LinkError from it ends the link."""
+    """``receive(peer, payload)`` is called for every message of the machine; a LinkError from it ends the link.
+
+    ``control(message)`` is called for what a link does not understand by itself; without it, that ends the link, too.
+    Without ``pings`` nobody asks whether a silent peer is still there. ``messages_a_second``, if not 0, is how fast the
+    peer is read.
+    """
 
     def __init__(
         self,
@@ -32,19 +52,30 @@ class Link:
         limits: OverlayLimits,
         receive: Callable[[str, bytes], None],
         dialled: bool,
+        control: Callable[[Control], None] | None = None,
+        pings: bool = True,
+        messages_a_second: int = 0,
     ) -> None:
         self.peer, self.dialled = peer, dialled
         self.ended = asyncio.Event()
+        self.broken = False
+        """Has the peer sent what it should not?"""
         self.sent = self.received = 0
         self.queued_bytes = 0
         self._reader, self._writer, self._decoder = reader, writer, decoder
-        self._limits, self._receive = limits, receive
+        self._limits, self._receive, self._other, self._pings = limits, receive, control, pings
         self._queue: deque[tuple[bytes, bytes]] = deque()
         self._wake = asyncio.Event()
         self._finishing = False
         self._reason = ""
         self._loop = asyncio.get_running_loop()
         self._heard = self.since = self._loop.time()
+        self._most_a_second, self._allowed, self._counted = messages_a_second, float(messages_a_second), self.since
+
+    @property
+    def quiet_seconds(self) -> float:
+        """For how long nothing has come."""
+        return self._loop.time() - self._heard
 
     @property
     def crowded(self) -> bool:
@@ -58,7 +89,8 @@ class Link:
         self.sent += 1
         self._put(header(payload), payload)
 
-    def _say(self, message: Control) -> None:
+    def say(self, message: Control) -> None:
+        """Queue something of the link's own."""
         payload = encode_control(message)
         self._put(header(payload, control=True), payload)
 
@@ -103,13 +135,13 @@ class Link:
 
     def finish(self) -> None:
         """End when everything queued was sent."""
-        self._say(Bye())
+        self.say(Bye())
         self._finishing = True
 
     def probe(self) -> None:
         """Find out soon whether the peer is still there."""
         asked = self._loop.time()
-        self._say(Ping())
+        self.say(Ping())
         self._loop.call_later(self._limits.probe_seconds, self._check_probe, asked)
 
     def _check_probe(self, asked: float) -> None:
@@ -135,18 +167,20 @@ class Link:
     async def run(self) -> str:
         """Until the connection ends; the reason."""
         writing = asyncio.create_task(self._writing())
-        watching = asyncio.create_task(self._watch())
+        watching = asyncio.create_task(self._watch()) if self._pings else None
         try:
             await self._read()
         except LinkError as error:
+            self.broken = True
             self._reason = self._reason or str(error)
             self._farewell(str(error))
         except OSError as error:
             self._reason = self._reason or f"connection lost: {error.strerror or error}"
         finally:
-            writing.cancel()
-            watching.cancel()
-            await asyncio.gather(writing, watching, return_exceptions=True)
+            tasks = [task for task in (writing, watching) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._writer.close()
             self.ended.set()
         return self._reason or "closed by the other side"
@@ -156,9 +190,19 @@ class Link:
         while data := await self._reader.read(_PIECE):
             self._heard = self._loop.time()
             self._decoder.feed(data)
+            before = self.received
             self._take_frames()
+            if self._most_a_second and (pause := self._pause(self.received - before)):
+                await asyncio.sleep(pause)
         if self._decoder.waiting and not self._reason:
             raise LinkError(f"the connection ended inside a frame, after {self._decoder.waiting} bytes of it")
+
+    def _pause(self, messages: int) -> float:
+        """How long to read nothing, after so many messages: a second's worth of them may come at once."""
+        most, now = self._most_a_second, self._loop.time()
+        self._allowed = min(most, self._allowed + (now - self._counted) * most) - messages
+        self._counted = now
+        return max(0.0, -self._allowed / most)
 
     def _take_frames(self) -> None:
         for frame in self._decoder.frames():
@@ -173,13 +217,15 @@ class Link:
     def _control(self, message: Control) -> None:
         match message:
             case Ping():
-                self._say(Pong())
+                self.say(Pong())
             case Pong():
                 pass
             case Bye():
                 self.cut("the other side stopped")
             case Refuse(reason):
                 self.cut(f"ended by the other side: {sanitize(reason)}")
+            case _ if self._other is not None and not isinstance(message, Hello | Proof | Accept):
+                self._other(message)
             case _:
                 raise LinkError(f"{type(message).__name__.lower()} on a link that is already accepted")
 
@@ -207,7 +253,7 @@ class Link:
             if quiet >= self._limits.silence_seconds:
                 self.cut(f"silent for {quiet:.1f} s")
             elif quiet >= self._limits.ping_seconds:
-                self._say(Ping())
+                self.say(Ping())
 
 
 # --- The end of a listening socket, without losing a connection that is just being accepted --------------------------

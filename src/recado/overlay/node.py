@@ -15,6 +15,7 @@ import asyncio
 import ipaddress
 import logging
 import os
+import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
@@ -23,10 +24,12 @@ from typing import Any
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.overlay.addresses import Address, Tls, check_name, read_address
+from recado.overlay.connections import Identity
+from recado.overlay.contacts import Contacts
 from recado.overlay.driver import NodeDriver
 from recado.overlay.hello import HEADER_BYTES
-from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError, OverlayLimits
-from recado.overlay.links import Identity, Links
+from recado.overlay.limits import OVERLAY_LIMITS, LinkError, OverlayError, OverlayLimits, reason_of
+from recado.overlay.links import Links
 from recado.overlay.state import FileState, NoState
 from recado.overlay.streams import Stream, Streams, event_weight
 from recado.protocols.machine import Asked, LinkDown, LinkUp
@@ -52,7 +55,11 @@ class Node:
 
     ``listen`` may have port 0: the system chooses one, and ``address`` tells it. ``advertise`` is where other nodes of
     a protocol that makes links by itself may dial this one; without it that is where it listens, unless that is every
-    interface of the machine: then it is not introduced to others. ``seed`` is for repeatable runs.
+    interface of the machine: then it is not introduced to others. ``subscriptions`` are made at the start and kept.
+    ``seed`` is for repeatable runs.
+
+    What ``peers`` are depends on the protocol: neighbours to have lasting links to, or, if its machines speak to anyone
+    they have heard of, nodes that are asked to let this one in. There a node without peers is the first of its overlay.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Node:
         key: bytes = b"",
         tls: Tls | None = None,
         state: Path | None = None,
+        subscriptions: Iterable[Subscription] = (),
         limits: OverlayLimits = OVERLAY_LIMITS,
         seed: int | None = None,
         advertise: str = "",
@@ -79,43 +87,74 @@ class Node:
         self._listen, self._peers = read_address(listen), [read_address(peer) for peer in peers]
         self._advertise = str(read_address(advertise)) if advertise else ""
         self._opened: dict[str, Address] = {}
-        self._folder, self._rng = state, Random(seed)  # noqa: S311  # for back-off and machines, not for secrets
+        self._folder, self._first = state, tuple(subscriptions)
+        self._rng = Random(seed)  # noqa: S311  # for back-off and machines, not for secrets
         self.stopping, self.stopped, self._roles_changed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.failure = ""
         self.streams = Streams(limits)
-        self.links = Links(Identity(name, overlay, self.protocol.name, key, tls), self, limits, self._rng)
+        me = Identity(name, overlay, self.protocol.name, key, tls)
+        self.links: Links | Contacts
+        if found.contact == "anyone":
+            self.links = Contacts(me, self, limits)
+        else:
+            self.links = Links(me, self, limits, self._rng)
 
     # -- begin and end
 
     async def start(self) -> Node:
         """Begin with what was saved, listen, and dial the peers."""
         self._state = FileState(self._folder, self.name) if self._folder is not None else NoState()
-        machine = self.protocol.machines()(self.name)
+        try:
+            self.address: Address = await self.links.bind(self._listen)
+            if isinstance(self.links, Contacts):
+                neighbours = [await _find_endpoint(peer) for peer in self._peers]
+                self._begin(str(self.address), tuple(neighbours))
+            else:
+                self._begin(self.name, ())
+            await self.links.serve()
+        except BaseException:
+            await self._give_up()
+            raise
+        log.info("%s: listens on %s", self.name, self.address)
+        if isinstance(self.links, Links):
+            for peer in self._peers:
+                self.links.dial(peer)
+        return self
+
+    def _begin(self, me: str, neighbours: tuple[str, ...]) -> None:
+        """Start the machine; it knows the node as ``me``."""
+        machine = self.protocol.machines()(me)
         self.driver = NodeDriver(
             machine, self, state=self._state, limits=self.limits, rng=self._rng, stop=self.ask_to_stop
         )
-        try:
-            self.address: Address = await self.links.bind(self._listen)
-            self.driver.start(self._advertise or ("" if _is_wildcard(self._listen.host) else str(self.address)))
-            self._resume()
-            await self.links.listen()
-        except BaseException:
-            self.links.unbind()
+        self.driver.start(neighbours, self._advertise or ("" if _is_wildcard(self._listen.host) else str(self.address)))
+        self._resume()
+
+    async def _give_up(self) -> None:
+        """The node could not be started."""
+        if hasattr(self, "driver"):
             self.driver.close()
-            raise
-        log.info("%s: listens on %s", self.name, self.address)
-        for peer in self._peers:
-            self.links.dial(peer)
-        return self
+        else:
+            self._state.close(commit=False)
+        if self.links.address is not None:
+            await self.links.close()
 
     def _resume(self) -> None:
-        """Subscriptions that were to be kept go on; the others ended with the process that made them."""
+        """Subscriptions that were to be kept go on; the others ended with the process that made them.
+
+        Then those that the node begins with are made, unless they were saved.
+        """
         kept = self._state.kept_subscriptions()
         for subscription in self.driver.machine.inspect().get("subscriptions", ()):
             if subscription in kept:
                 self.streams.open(subscription)
             else:
                 self.driver.tell(Asked(Unsubscribe(subscription)))
+        for first in self._first:
+            if first.id not in self.streams:
+                self.streams.open(first.id)
+                self._state.keep(first.id, True)
+                self.driver.tell(Asked(Subscribe(first)))
 
     async def stop(self) -> None:
         """Send what is queued, say good-bye, end all tasks; a second call does nothing."""
@@ -195,8 +234,12 @@ class Node:
             await self._roles_changed.wait()
 
     def connect(self, address: str) -> None:
-        """Have a link to the node that listens there."""
-        self.links.dial(read_address(address))
+        """Have a link to the node that listens there; or know of it, where links are made when they are needed."""
+        found = read_address(address)
+        if isinstance(self.links, Links):
+            self.links.dial(found)
+        else:
+            self.driver.tell(LinkUp(str(found)))
 
     async def wait_for_links(self, *peers: str) -> None:
         """Wait until there are links to these peers."""
@@ -224,21 +267,30 @@ class Node:
             raise LinkError(str(error)) from None
         self.driver.received(peer, message, len(payload) + HEADER_BYTES)
 
+    def send_failed(self, peer: str, message: Any) -> None:
+        self.driver.send_failed(peer, message)
+
     # -- what the driver does
 
     def send(self, receiver: Any, message: Any) -> int:
-        link = self.links.links.get(receiver)
-        if link is None:
+        link = self.links.links.get(receiver) if isinstance(self.links, Links) else None
+        if link is None and isinstance(self.links, Links):
             return -1
         payload = self.protocol.encode(message)
         if len(payload) > self.limits.frame_bytes:
             log.error("%s: a %s of %d bytes is too large to send", self.name, type(message).__name__, len(payload))
             return -1
-        link.send(payload)
+        if isinstance(self.links, Contacts):
+            if not self.links.send(receiver, message, payload):
+                return -1
+        elif link is not None:
+            link.send(payload)
         return len(payload) + HEADER_BYTES
 
     def open_link(self, peer: Any, address: str) -> None:
         """The machine wants a link; what cannot be an address was made up by another node."""
+        if not isinstance(self.links, Links):
+            return  # it may speak to anyone as it is
         try:
             place = read_address(address)
         except OverlayError as error:
@@ -249,7 +301,7 @@ class Node:
 
     def close_link(self, peer: Any) -> None:
         place = self._opened.pop(str(peer), None)
-        if place is not None and place not in self._peers:
+        if place is not None and place not in self._peers and isinstance(self.links, Links):
             self.links.hang_up(place)
             self.links.end(str(peer))
 
@@ -275,10 +327,11 @@ class Node:
             "address": str(self.address),
             "process": os.getpid(),
             "links": {peer: _link(link, now) for peer, link in sorted(self.links.links.items())},
-            "dials": [str(address) for address in self.links.dialled],
+            "dials": [str(address) for address in self.links.dialled] if isinstance(self.links, Links) else [],
             "refused": self.links.refused,
             "counters": self.driver.counters.plain(),
             "roles": self.protocol.protocol.roles(machine),
+            "sections": self.protocol.protocol.sections(machine),
             "machine": machine,
         }
 
@@ -290,7 +343,22 @@ class Node:
             "sent": dict(self.driver.counters.sent),
             "links": {peer: (link.sent, link.received) for peer, link in self.links.links.items()},
             "timers": self.driver.timers,
+            "joined": self.joined,
         }
+
+    @property
+    def joined(self) -> bool:
+        """Is the node a part of the overlay?"""
+        return self.protocol.protocol.joined(self.driver.machine.inspect())
+
+
+async def _find_endpoint(peer: Address) -> str:
+    """The endpoint of a peer that may be given by the name of its host."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise OverlayError(f"{peer.host} has no address: {reason_of(error)}") from None
+    return str(Address(str(found[0][4][0]), peer.port))
 
 
 def _is_wildcard(host: str) -> bool:

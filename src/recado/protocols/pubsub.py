@@ -147,13 +147,22 @@ def describe_roles(state: Mapping[str, Any]) -> list[str]:
     return roles or ["a broker: neither publishes nor subscribes"]
 
 
+def no_sections(state: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    return {}
+
+
+def is_joined(state: Mapping[str, Any]) -> bool:
+    """A node of most protocols is a part of the overlay from the start."""
+    return True
+
+
 class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """All that the overlay, the simulator and the command line need to know of a protocol.
 
     What is right for a delivery follows from the requests alone, so the simulator has one oracle for all protocols.
-    ``inspect`` of a machine is shown as it is; engines and views know three of its keys, each of which may be absent:
-    ``publishes`` (types), ``subscriptions`` (by id) and ``tables`` (rows by name, in tables by name; a row with the
-    nodes ``next`` and ``origin`` is drawn as a part of a tree).
+    ``inspect`` of a machine is shown as it is; engines and views know four of its keys, each of which may be absent:
+    ``role`` (one word), ``publishes`` (types), ``subscriptions`` (by id) and ``tables`` (rows by name, in tables by
+    name; a row with the nodes ``next`` and ``origin`` is drawn as a part of a tree).
     """
 
     name: str
@@ -177,7 +186,8 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a machine sends to: neighbours on links that are reported up and down, or any node that it has heard of.
 
     In the second case the engine tells it of messages that did not arrive (``SendFailed``). ``Started.neighbours`` are
-    then peers to begin with; a machine that starts with none is the first of its overlay.
+    then peers to begin with; a machine that starts with none is the first of its overlay. A live node's name is to its
+    machine the endpoint ``HOST:PORT`` at which it listens.
     """
     settle_seconds: float = 0.0
     """For machines that are never quiet, since they look after each other: so long after a request all is in place."""
@@ -185,6 +195,10 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """From settings to the size of a message that a simulation counts; None: that of its frame on the wire."""
     roles: Callable[[Mapping[str, Any]], list[str]] = describe_roles
     """What a node is, in words, from what its machine's ``inspect`` gives."""
+    sections: Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, Any]]] = no_sections
+    """What else a person may want to see of a node, by title and name, from what its machine's ``inspect`` gives."""
+    joined: Callable[[Mapping[str, Any]], bool] = is_joined
+    """Has the node become a part of the overlay? From what its machine's ``inspect`` gives."""
 
     def understands(self, request: str) -> bool:
         """Can the machines be asked this? ``request`` is a name of ``REQUESTS``."""

@@ -280,6 +280,7 @@ def _inspect_layer(state: State, layer: Layer) -> dict[str, Any]:
         "rounds": layer.round,
         "members": len(table),
         "same_filter": [one.endpoint for one in table.by_filter(state.filter)],
+        "k_nodes": [one.endpoint for one in table.by_filter(state.filter) if one.endpoint in layer.children],
         "view": [list(pair) for pair in sorted(table.view.upto.items())],
         "view_beyond": [list(pair) for pair in sorted(table.view.beyond)],
         "leads": bool(table.keys) and membership.is_leader(state, layer),
@@ -316,6 +317,35 @@ def describe_role(state: Any) -> list[str]:
     return ["joining"]
 
 
+def describe_sections(state: Any) -> dict[str, dict[str, Any]]:
+    """Family, layer and sizer of a node, as far as it has them."""
+    kin, layer = state.get("family") or {}, state.get("layer") or {}
+    sections: dict[str, dict[str, Any]] = {}
+    family = {"father": kin["father"], "brothers": kin["brothers"]} if kin else {}
+    if layer:
+        family["children"] = layer["children"]
+    if family:
+        sections["family"] = family
+    if layer:
+        sections["layer"] = {
+            "members": layer["members"],
+            "K nodes": layer["k_nodes"],
+            "view": " ".join(f"{origin:x}:{number}" for origin, number in layer["view"] + layer["view_beyond"]),
+            "identifier": f"{layer['key']:x}",
+            "leads a slice": layer["leads"],
+            "entered as": layer["why"],
+        }
+        sizer = layer.get("sizer")
+        if sizer:
+            sections["sizer"] = sizer
+    return sections
+
+
+def is_joined(state: Any) -> bool:
+    layer = state.get("layer")
+    return state["role"] != "joining" and (layer is None or bool(layer["active"]))
+
+
 def _make(settings: Any, topology: Any) -> Callable[[NodeId], SuperNode]:
     home, size_of = Home(settings.max_log), messages.sizer_of(settings)
     return lambda node: SuperNode(node, settings, home, size_of)
@@ -330,6 +360,8 @@ PROTOCOL = OverlayProtocol(
     common=COMMON,
     requests=(Subscribe, Unsubscribe, Publish),
     roles=describe_role,
+    sections=describe_sections,
+    joined=is_joined,
     reliable=False,
     contact="anyone",
     settle_seconds=120.0,
