@@ -1,7 +1,7 @@
 """The connections of a node, whoever dialled: from the first byte through the hello to the link.
 
 Every connection is one task. It takes the connection through the hello (``recado.overlay.hello``) and then gives the
-link to its keeper, until the link's end. Keepers are ``links`` (neighbours, one lasting link to each) and ``contacts``
+link to whom it belongs, until the link's end: to ``links`` (neighbours, one lasting link to each) or to ``contacts``
 (whoever is spoken to just now).
 """
 
@@ -46,7 +46,7 @@ class Identity(msgspec.Struct, frozen=True):
     tls: Tls | None = None
 
 
-class Keeper(Protocol):
+class ConnectionOwner(Protocol):
     """Who has the links that come out of connections."""
 
     def capabilities(self) -> tuple[str, ...]:
@@ -76,10 +76,10 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Connections:
-    """Of the node ``me``; their links go to ``keeper``."""
+    """Of the node ``me``; their links go to ``owner``."""
 
-    def __init__(self, me: Identity, keeper: Keeper, limits: OverlayLimits) -> None:
-        self._me, self._keeper, self._limits = me, keeper, limits
+    def __init__(self, me: Identity, owner: ConnectionOwner, limits: OverlayLimits) -> None:
+        self._me, self._owner, self._limits = me, owner, limits
         self.address: Address | None = None
         self.refused = self.open = 0
         self.ending = False
@@ -198,7 +198,7 @@ class Connections:
         """From the hello to the end of the link."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         me = self._me
-        hello = Hello(VERSION, me.overlay, me.protocol, me.name, nonce, self._keeper.capabilities())
+        hello = Hello(VERSION, me.overlay, me.protocol, me.name, nonce, self._owner.capabilities())
         handshake = Handshake(hello, me.key, dialled=dialled)
         decoder = FrameDecoder(self._limits.hello_bytes)
         await self._greet(handshake, decoder, reader, writer)
@@ -206,7 +206,7 @@ class Connections:
         decoder.limit = self._limits.frame_bytes
         host, port, *_ = writer.get_extra_info("peername") or ("", 0)
         stream = Stream(reader, writer, decoder)
-        await self._keeper.keep(handshake.peer, Address(host, port), stream, dialled=dialled)
+        await self._owner.keep(handshake.peer, Address(host, port), stream, dialled=dialled)
 
     async def _greet(
         self, handshake: Handshake, decoder: FrameDecoder, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -245,7 +245,7 @@ class Connections:
 
     def _decide(self, handshake: Handshake, writer: asyncio.StreamWriter) -> None:
         assert handshake.peer is not None
-        if refusal := self._keeper.refusal(handshake.peer):
+        if refusal := self._owner.refusal(handshake.peer):
             _write(writer, refusal)
             raise RefusedError(refusal.reason, linked=refusal.linked, peer=handshake.peer.node)
         _write(writer, handshake.accept())
