@@ -19,6 +19,8 @@ from recado.protocols.supernodes import SuperNodeSettings
 from recado.sim.draws import constant
 from recado.sim.network import Mesh
 
+pytestmark = pytest.mark.timeout(1_500)
+
 SETTLE_SECONDS = 30.0
 """Of virtual time, after every operation of the script."""
 
