@@ -52,7 +52,11 @@ class BecomeBroker(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
-Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker
+class Leave(msgspec.Struct, frozen=True, gc=False):
+    """Leave the overlay in good order; ``Left`` tells when the node may be stopped. Few protocols have it."""
+
+
+Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker | Leave
 
 REQUESTS: Mapping[str, type] = {
     "subscribe": Subscribe,
@@ -61,7 +65,7 @@ REQUESTS: Mapping[str, type] = {
     "become_publisher": BecomePublisher,
     "become_broker": BecomeBroker,
 }
-"""All requests, by the names that scenario files, scripts and the command line have for them."""
+"""The requests that scenario files, scripts and the command line have names for."""
 
 
 # --- Notifications and facts: the values of ``Deliver`` and ``Report`` -----------------------------------------------
@@ -85,6 +89,10 @@ class Unpublished(msgspec.Struct, frozen=True, gc=False):
     """The last publisher that this subscription was connected with is gone."""
 
     subscription: str
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """What ``Leave`` asked for is done: others do the node's work, and it can be stopped."""
 
 
 class LimitReached(msgspec.Struct, frozen=True, gc=False):

@@ -34,16 +34,21 @@ def publish(state: State, event: Event, out: Out) -> None:
 
 def pass_out(state: State, published: Publication, origin: Endpoint | None, out: Out) -> None:
     """Give an event to the system: by the tree and the own family, by the father, or later."""
-    layer, child = state.layer, state.child
+    layer = state.layer
     if layer is not None and layer.active:
         cast(state, layer, published, out)
-        if answers(published.event)(state.filter):
-            chain(state, layer, published, origin, out)
-    elif child is not None:
-        out.append(Send(child.father, PublishUp(*published), "a sub node publishes through its father"))
+        pass_down(state, layer, published, origin, out)
+    elif (father := _way_up(state)) is not None:
+        out.append(Send(father, PublishUp(*published), "a sub node publishes through its father"))
     elif len(state.outbox) < state.settings.max_outbox:
         state.outbox.append(published)
         out.append(SetTimer("outbox", OUTBOX_SECONDS))
+
+
+def _way_up(state: State) -> Endpoint | None:
+    """Who publishes for a node that is no active member."""
+    child = state.child or state.former
+    return state.benefactor if child is None else child.father
 
 
 def flush_outbox(state: State, out: Out) -> None:
@@ -169,8 +174,8 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
         first, count = layer.membership.ring(message.low, message.high)
         _cut(state, layer, published, Arc(first, count, message.high), out)
     add_neighbour(state, layer, message.key, sender)
-    if new and answers(message.event)(state.filter):
-        chain(state, layer, published, None, out)
+    if new:
+        pass_down(state, layer, published, None, out)
 
 
 def on_turmoil_reject(state: State, sender: Endpoint, message: TurmoilReject, out: Out) -> None:
@@ -210,6 +215,15 @@ def add_neighbour(state: State, layer: Layer, key: int, endpoint: Endpoint) -> N
 
 
 # --- The chain through a family --------------------------------------------------------------------------------------
+
+
+def pass_down(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:
+    """Give an event to the own family, and to the one that an heir is about to take over."""
+    accepts, handover = answers(published.event), state.handover
+    if accepts(state.filter):
+        chain(state, layer, published, origin, out)
+    if handover is not None and accepts(handover.filter):
+        hand_on(state, published, tuple(child for child in handover.children if child != origin), out)
 
 
 def chain(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:

@@ -65,7 +65,7 @@ def _ask_for_representative(state: State, joining: Joining, out: Out) -> None:
     out.append(SetTimer("joining", ANSWER_SECONDS))
 
 
-def _ask_to_join(state: State, joining: Joining, representative: Endpoint, out: Out) -> None:
+def ask_to_join(state: State, joining: Joining, representative: Endpoint, out: Out) -> None:
     joining.contact, joining.representative = representative, True
     out.append(Send(representative, JoinNode(state.name), "a joiner asks the representative of its filter"))
     out.append(SetTimer("joining", ANSWER_SECONDS))
@@ -111,6 +111,9 @@ def _restart(state: State, joining: Joining, out: Out) -> None:
 
 
 def _enter_layer(state: State, why: str, out: Out) -> None:
+    if state.layer is not None:  # a member that changes its filter
+        membership.move_within(state, state.layer, out)
+        return
     state.joining = None
     out.append(CancelTimer("joining"))
     membership.enter(state, why, out)
@@ -133,7 +136,7 @@ def on_filter_reply(state: State, sender: Endpoint, message: FilterReply, out: O
     if message.endpoint is None or message.endpoint == state.me:
         _enter_layer(state, "first", out)
     else:
-        _ask_to_join(state, joining, message.endpoint, out)
+        ask_to_join(state, joining, message.endpoint, out)
 
 
 def on_try_another(state: State, sender: Endpoint, message: TryAnother, out: Out) -> None:
@@ -148,7 +151,12 @@ def on_try_another(state: State, sender: Endpoint, message: TryAnother, out: Out
 
 def on_join_node(state: State, sender: Endpoint, message: JoinNode, out: Out) -> None:
     layer, settings = state.layer, state.settings
-    if message.name != state.name or (layer is None and state.child is None):
+    handover = state.handover
+    if handover is not None and message.name == handover.name and handover.heir is not None:
+        send(state, sender, ParentNode(handover.heir, message.name), "another has this family now", out)
+    elif state.moving == "below" and state.child is None:
+        send(state, sender, TryAnother(), "this node looks for a father itself", out)
+    elif message.name != state.name or (layer is None and state.child is None):
         send(state, sender, TryAnother(), "this node has another filter", out)
     elif state.child is not None:
         send(state, sender, ParentNode(state.child.father, state.name), "a K node has a father itself", out)
@@ -195,6 +203,7 @@ def _become_child(state: State, father: Endpoint, why: str, out: Out) -> None:
     state.child = Child(father, state.now)
     set_role(state, why, out)
     _arm(state, state.child, state.settings.keepalive_seconds, out)
+    membership.settle(state, out)
 
 
 def on_parent_node(state: State, sender: Endpoint, message: ParentNode, out: Out) -> None:
@@ -206,7 +215,7 @@ def on_parent_node(state: State, sender: Endpoint, message: ParentNode, out: Out
     if message.father == state.me or joining.redirects > state.settings.redirects:
         _restart(state, joining, out)
     else:
-        _ask_to_join(state, joining, message.father, out)
+        ask_to_join(state, joining, message.father, out)
 
 
 # --- The keep-alive (2.7) --------------------------------------------------------------------------------------------
@@ -237,7 +246,7 @@ def _stop_rounds(layer: Layer, out: Out) -> None:
 
 
 def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -> None:
-    child, joining = state.child, state.joining
+    child, joining, former = state.child, state.joining, state.former
     waited = joining is not None and joining.representative and joining.contact == message.father
     if waited and message.name == state.name:
         _become_child(state, message.father, "named in a keep-alive", out)  # it has overtaken the answer
@@ -246,6 +255,10 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
     try:
         place = children.index(state.me)
     except ValueError:
+        return
+    if former is not None and former.father == message.father:
+        former.chain = children
+        _pass_on(state, message, place + 1, out)
         return
     if child is None or child.father != message.father:
         out.append(Send(message.father, NotYourChild(), "this node has no father, or another one"))
@@ -338,6 +351,8 @@ def father_is_silent(state: State, out: Out) -> None:
 
 def promote(state: State, child: Child, out: Out) -> None:
     """Take the father's place: warn the brothers, inherit them, enter the layer."""
+    if state.moving:
+        membership.leave_layer(state, out)
     brothers = child.brothers(state.me)
     for brother in brothers:
         out.append(Send(brother, Promoted(state.name), "the father is silent, and this child takes its place"))
@@ -362,7 +377,10 @@ def promoted_failed(state: State, to: Endpoint, message: Promoted, out: Out) -> 
 
 
 def on_promoted(state: State, sender: Endpoint, message: Promoted, out: Out) -> None:
-    child = state.child
+    child, former = state.child, state.former
+    if former is not None and sender in former.chain:
+        former.father = sender
+        return
     if child is None or message.name != state.name or sender == state.me:
         return
     child.father = sender
@@ -387,6 +405,6 @@ def on_promote_child(state: State, sender: Endpoint, message: PromoteChild, out:
 
 def leave_family(state: State, out: Out) -> None:
     """Forget father and brothers; the next keep-alive tells the father."""
-    state.joining = state.child = None
+    state.joining = state.child = state.former = None
     out.append(CancelTimer("watchdog"))
     out.append(CancelTimer("joining"))

@@ -97,6 +97,20 @@ class Promoted(Message, frozen=True, tag="PD"):
     name: str
 
 
+class TakeOver(Message, frozen=True, tag="TO"):
+    """Beyond the document: I leave, or have another filter now; take my place, with these brothers and members."""
+
+    name: str
+    children: tuple[Endpoint, ...]
+    membership: Membership | None = None
+
+
+class Took(Message, frozen=True, tag="TK"):
+    """The heir is an active member of the layer."""
+
+    name: str
+
+
 class PromoteChild(Message, frozen=True, tag="PC"):
     """A slot of the sizer: enter the layer."""
 
@@ -220,7 +234,7 @@ class TurmoilRepairReply(Message, frozen=True, tag="RR"):
 
 MESSAGES = (
     FilterCheck | FilterReply | TryAnother | JoinNode | SuperNodeAccept | KNodeAccept | ParentNode | Promotion
-    | LiveNodes | Promoted | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
+    | LiveNodes | Promoted | TakeOver | Took | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
     | JoinRequest | Departures | MembershipCast | ViewRepair | ViewRepairReply | TurmoilCast | TurmoilReject
     | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply
 )  # fmt: skip
@@ -252,6 +266,10 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
             size += full * whole + rest * hashed
         return size
 
+    def take_over(message: TakeOver) -> int:
+        own = endpoint * len(message.children)
+        return own if message.membership is None else own + endpoints(Endpoints(message.membership))
+
     def empty(message: Any) -> int:
         return 0
 
@@ -266,6 +284,8 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         Promotion: lambda m: endpoint * len(m.children),
         LiveNodes: lambda m: endpoint * len(m.children),
         Promoted: empty,
+        TakeOver: take_over,
+        Took: empty,
         PromoteChild: lambda m: settings.slot_count_bytes,
         NotYourChild: empty,
         EndpointsRequest: empty,
@@ -307,6 +327,8 @@ CAUSES: dict[type, str] = {
     Promotion: "keep-alive",
     LiveNodes: "keep-alive",
     Promoted: "promotion",
+    TakeOver: "promotion",
+    Took: "promotion",
     PromoteChild: "sizer",
     NotYourChild: "promotion",
     EndpointsRequest: "endpoints",

@@ -111,6 +111,12 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     keep_seconds: float = 600.0
     """R34: how long bodies of events are kept, beside the last ``2 * history``."""
 
+    # -- beyond the document: all of it off, so that the plain protocol is the document's
+    graceful: bool = False
+    """A node that leaves or changes its filter hands its family over at once, and keeps its place meanwhile."""
+    linger_seconds: float = 60.0
+    """How long it waits at most for its heir to be a member."""
+
     # -- limits
     start_after_seconds: float = 0.0
     """How long a node that starts waits for its application's subscriptions before it joins."""
@@ -154,7 +160,7 @@ _NOT_NEGATIVE = (
     "slot_count_bytes", "type_bytes", "header_bytes", "interval_bytes", "leave_batch_seconds", "join_retry_growth",
     "download_start_seconds", "filter_pieces", "filter_seconds", "watchdog_grace_seconds", "eta_step_seconds",
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
-    "start_after_seconds",
+    "start_after_seconds", "linger_seconds",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),

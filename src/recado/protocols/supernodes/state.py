@@ -33,8 +33,8 @@ from recado.protocols.wire import write_filter
 Out = list[Effect]
 """Where handlers put their effects."""
 
-JOINING, SUB, K_NODE, SUPER = "joining", "sub", "k", "super"
-ROLES = (JOINING, SUB, K_NODE, SUPER)
+JOINING, SUB, K_NODE, SUPER, LEFT = "joining", "sub", "k", "super", "left"
+ROLES = (JOINING, SUB, K_NODE, SUPER, LEFT)
 
 MOST_SEEDS = 16
 
@@ -76,6 +76,16 @@ class Child:
 
     def brothers(self, me: NodeId) -> list[Endpoint]:
         return [one for one in self.chain if one != me]
+
+
+class Handover:
+    """A family that its father gives away while he still serves it (``leaving``)."""
+
+    __slots__ = ("children", "filter", "heir", "name")
+
+    def __init__(self, name: str, text: str, children: tuple[Endpoint, ...]) -> None:
+        self.name, self.filter, self.children = name, text, children
+        self.heir: Endpoint | None = None
 
 
 class Sizer:
@@ -163,8 +173,9 @@ class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
-        "bootstrap", "child", "delivered", "duplicates", "events", "filter", "home", "joining", "layer", "me", "name",
-        "now", "number", "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
+        "benefactor", "bootstrap", "child", "delivered", "duplicates", "events", "filter", "former", "former_key",
+        "handover", "home", "joining", "layer", "left", "me", "moving", "name", "now", "number", "outbox", "rng",
+        "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
     )  # fmt: skip
 
     now: float
@@ -190,6 +201,13 @@ class State:
         """Under which key it publishes, and how much it has published."""
         self.outbox: list[Publication] = []
         self.delivered = self.duplicates = 0
+        # what a node has while it changes its place in good order: see ``leaving``
+        self.left = False
+        self.moving = ""
+        self.former: Child | None = None
+        self.former_key: int | None = None
+        self.handover: Handover | None = None
+        self.benefactor: Endpoint | None = None
 
 
 NO_FILTER = write_filter(FALSE)
@@ -217,7 +235,7 @@ def set_role(state: State, why: str, out: Out) -> None:
     if state.child is not None:
         role = SUB if state.layer is None else K_NODE
     else:
-        role = JOINING if state.layer is None else SUPER
+        role = SUPER if state.layer is not None else LEFT if state.left else JOINING
     if role != state.role:
         state.role = role
         out.append(Report(RoleChanged(role, why)))

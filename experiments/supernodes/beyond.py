@@ -1,0 +1,124 @@
+"""What lies beyond the super-node document, each measured against the plain protocol.
+
+Every study runs both sides in the simulator with the same peers, the same seed and the same network, and gives one row
+a side: a dict of figures. ``STUDIES`` has them by the name of the setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from recado.protocols.machine import NodeId
+from recado.protocols.pubsub import Leave, Left
+from recado.protocols.supernodes.settings import SuperNodeSettings
+from recado.sim.kernel import Simulation
+from recado.sim.peers import Peers, Population
+
+Row = dict[str, Any]
+
+QUICK = SuperNodeSettings(
+    download_start_seconds=2.0,
+    filter_pieces=0,
+    serving="always",
+    join_batch_seconds=10.0,
+    leave_batch_seconds=10.0,
+    repair_seconds=15.0,
+    repair_least_seconds=5.0,
+    repair_most_seconds=30.0,
+)
+"""The document's families and events over a layer that settles quickly."""
+
+NEVER = float("inf")
+
+
+def replace(settings: SuperNodeSettings, **changes: Any) -> SuperNodeSettings:
+    return msgspec.structs.replace(settings, **changes)
+
+
+def settle_peers(peers: Peers, filters: Sequence[int], gap_seconds: float = 1.0, rest_seconds: float = 90.0) -> None:
+    """Let one peer arrive for each of these filters, to stay."""
+    for number in filters:
+        peers.arrive(NEVER, number)
+        peers.run(gap_seconds)
+    peers.run(rest_seconds)
+
+
+def wanted(peers: Peers, number: int) -> list[int]:
+    """The live peers that have this filter of a population of integers."""
+    return [record.node for record in peers.live.values() if record.filter == number]
+
+
+def count_bytes(simulation: Simulation) -> int:
+    return sum(one.bytes for one in simulation.sent.values())
+
+
+# --- Leaving in good order -------------------------------------------------------------------------------------------
+
+
+def study_leaving(seed: int = 0, families: int = 8, size: int = 6, wait_seconds: float = 100.0) -> list[Row]:
+    """Super nodes leave one by one, silently or in good order, while every family is sent an event a second.
+
+    ``gap_seconds``: the mean time in which no child of the family got anything.
+    """
+    rows = []
+    for graceful in (False, True):
+        settings = replace(QUICK, graceful=graceful, event_repair=False)
+        peers = Peers(Population(rate=1.0, session_seconds=families * 10.0), settings, seed)
+        gone: list[NodeId] = []
+
+        def report(now: float, node: NodeId, fact: Any, peers: Peers = peers, gone: list[NodeId] = gone) -> None:
+            if type(fact) is Left:
+                gone.append(node)
+                peers.simulation.at(now, lambda: peers.leave(int(str(node))))
+
+        watch_reports(peers, report)
+        settle_peers(peers, [*range(families), *(number for number in range(families) for _ in range(size - 1))])
+        before = count_bytes(peers.simulation)
+        expected = missed = 0
+        silences = []
+        for number in range(families):
+            father, *children = wanted(peers, number)
+            publisher = next(node for node in peers.live if peers.live[node].filter != number)
+            peers.simulation.ask(father, Leave())
+            begun, published = peers.simulation.now, []
+            for _ in range(round(wait_seconds)):
+                published.append(peers.publish(publisher, number).id)
+                peers.run(1.0)
+            peers.run(5.0)
+            for child in children:
+                got = [time for time, node, event in peers.deliveries if node == child and time >= begun]
+                expected += len(published)
+                missed += len(published) - len(got)
+                silences.append(max(two - one for one, two in pairwise([begun, *got])))
+        rows.append(
+            {
+                "setting": "graceful" if graceful else "plain",
+                "families": families,
+                "missed_share": missed / expected,
+                "gap_seconds": sum(silences) / len(silences),
+                "bytes": count_bytes(peers.simulation) - before,
+                "left": len(gone),
+            }
+        )
+    return rows
+
+
+def watch_reports(peers: Peers, report: Callable[[float, NodeId, Any], None]) -> None:
+    """Let the study see what machines report, too."""
+    inner = peers.simulation._report
+
+    def both(now: float, node: NodeId, fact: Any) -> None:
+        if inner is not None:
+            inner(now, node, fact)
+        report(now, node, fact)
+
+    peers.simulation._report = both
+
+
+STUDIES: Mapping[str, Callable[..., list[Row]]] = {
+    "graceful": study_leaving,
+}
