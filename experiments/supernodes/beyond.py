@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from recado.protocols.machine import NodeId
-from recado.protocols.pubsub import Leave, Left
+from recado.protocols.pubsub import Leave, Left, Missed
 from recado.protocols.supernodes.settings import SuperNodeSettings
-from recado.sim.kernel import Simulation
+from recado.sim.kernel import Simulation, stream
 from recado.sim.peers import Peers, Population
 
 Row = dict[str, Any]
@@ -75,7 +75,7 @@ def study_leaving(seed: int = 0, families: int = 8, size: int = 6, wait_seconds:
                 gone.append(node)
                 peers.simulation.at(now, lambda: peers.leave(int(str(node))))
 
-        watch_reports(peers, report)
+        peers.watch_fact = report
         settle_peers(peers, [*range(families), *(number for number in range(families) for _ in range(size - 1))])
         before = count_bytes(peers.simulation)
         expected = missed = 0
@@ -107,18 +107,82 @@ def study_leaving(seed: int = 0, families: int = 8, size: int = 6, wait_seconds:
     return rows
 
 
-def watch_reports(peers: Peers, report: Callable[[float, NodeId, Any], None]) -> None:
-    """Let the study see what machines report, too."""
-    inner = peers.simulation._report
+# --- Order and completeness ------------------------------------------------------------------------------------------
 
-    def both(now: float, node: NodeId, fact: Any) -> None:
-        if inner is not None:
-            inner(now, node, fact)
-        report(now, node, fact)
 
-    peers.simulation._report = both
+def study_order(seed: int = 0, count: int = 120, events: int = 120, deaths: int = 12) -> list[Row]:
+    """Peers with nested thresholds; a few of them publish often, and others die without a word meanwhile.
+
+    ``known_share``: of the events that a live peer wanted and did not get, those that a gap told it of.
+    """
+    rows = []
+    for ordered, repair in ((False, True), (True, True), (False, False), (True, False)):
+        settings = replace(QUICK, ordered=ordered, event_repair=repair)
+        peers = Peers(Population(rate=1.0, session_seconds=50.0, filters="nested"), settings, seed)
+        gaps: list[tuple[NodeId, Missed]] = []
+
+        def see(now: float, node: NodeId, fact: Any, gaps: list[tuple[NodeId, Missed]] = gaps) -> None:
+            if type(fact) is Missed:
+                gaps.append((node, fact))
+
+        peers.watch_fact = see
+        rng = stream(seed, "order")
+        filters = peers.population.filter_count
+        settle_peers(peers, [rng.randrange(filters) for _ in range(count)])
+        before = count_bytes(peers.simulation)
+        publishers = list(peers.live)[:6]
+        published: dict[str, tuple[float, int, int, float]] = {}
+        numbers = dict.fromkeys(publishers, 0)
+        victims = [node for node in peers.live if node not in publishers]
+        for turn in range(events):
+            publisher = publishers[rng.randrange(len(publishers))]
+            value = rng.random() * filters
+            numbers[publisher] += 1
+            event = peers.publish(publisher, value)
+            published[event.id] = peers.simulation.now, publisher, numbers[publisher], value
+            if turn % (events // deaths) == 0:
+                peers.leave(victims.pop(rng.randrange(len(victims))))
+            peers.run(0.5)
+        peers.run(120.0)
+        got: dict[int, list[str]] = {node: [] for node in peers.live}
+        delays = []
+        for time, node, id in peers.deliveries:
+            if node in got:
+                got[node].append(id)
+                delays.append(time - published[id][0])
+        swaps = lacking = known = expected = 0
+        for node, ids in got.items():
+            highest: dict[int, int] = {}
+            for id in ids:
+                _, publisher, number, _ = published[id]
+                swaps += number < highest.get(publisher, 0)
+                highest[publisher] = max(number, highest.get(publisher, 0))
+            want = [id for id, one in published.items() if one[3] < peers.live[node].filter + 1]
+            expected += len(want)
+            for id in set(want) - set(ids):
+                _, publisher, number, _ = published[id]
+                source = peers.machine(publisher).state.source
+                lacking += 1
+                known += any(
+                    who == node and gap.publisher == source and gap.after < number <= gap.upto for who, gap in gaps
+                )
+        rows.append(
+            {
+                "setting": "ordered" if ordered else "plain",
+                "event_repair": repair,
+                "expected": expected,
+                "delivered_share": 1 - lacking / expected,
+                "out_of_order": swaps,
+                "missed": lacking,
+                "known_share": known / lacking if lacking else 1.0,
+                "mean_delay_seconds": sum(delays) / len(delays),
+                "bytes": count_bytes(peers.simulation) - before,
+            }
+        )
+    return rows
 
 
 STUDIES: Mapping[str, Callable[..., list[Row]]] = {
     "graceful": study_leaving,
+    "ordered": study_order,
 }

@@ -95,6 +95,14 @@ class Left(msgspec.Struct, frozen=True, gc=False):
     """What ``Leave`` asked for is done: others do the node's work, and it can be stopped."""
 
 
+class Missed(msgspec.Struct, frozen=True, gc=False):
+    """A gap: of one publisher's events after one number and up to another, some are lost; the last one certainly."""
+
+    publisher: int
+    after: int
+    upto: int
+
+
 class LimitReached(msgspec.Struct, frozen=True, gc=False):
     """A limit of the protocol's settings was met, or ``filter`` rules, and what was refused because of it."""
 

@@ -250,6 +250,10 @@ class Gone:
         return {}
 
 
+GONE = Gone()
+NO_RNG = lazy_stream(0, "a crashed node")
+
+
 class Step(msgspec.Struct, frozen=True):
     """What happened to a node, and what it wants done: entries numbered from ``scheduled`` + 1 on."""
 
@@ -308,7 +312,7 @@ class Simulation:
         """The node is gone without a word."""
         node = self._node(node_id)
         node.alive = False
-        node.machine = Gone()
+        node.machine, node.rng = GONE, NO_RNG  # a stream takes 2.5 KB, and a long run has many dead
         node.timers.clear()
 
     def ask(self, node_id: NodeId, request: Any, at: float | None = None) -> None:
@@ -469,9 +473,21 @@ class Simulation:
                             sequence += 1
                             push(late, (now, sequence, node, SendFailed(to, message), 0, None, None))
                     elif kind is SetTimer:
-                        self._sequence = sequence
-                        self._push(now + effect.after_seconds, node, TimerFired(effect.timer))
-                        sequence = node.timers[effect.timer] = self._sequence
+                        timer = effect.timer
+                        time = now + effect.after_seconds
+                        if not now <= time <= LATEST:
+                            self._sequence = sequence
+                            self._push(time, node, TimerFired(timer))  # which says what is wrong
+                        sequence += 1
+                        node.timers[timer] = sequence
+                        stretch = int(time * scale)
+                        if stretch <= edge:
+                            push(late, (time, sequence, node, TimerFired(timer), 0, None, None))
+                        elif stretch in far:
+                            far[stretch].append((time, sequence, node, TimerFired(timer), 0, None, None))
+                        else:
+                            far[stretch] = [(time, sequence, node, TimerFired(timer), 0, None, None)]
+                            push(order, stretch)
                     elif kind is CancelTimer:
                         node.timers.pop(effect.timer, None)
                     else:

@@ -11,12 +11,13 @@ from recado.protocols.pubsub import Leave, Left
 from recado.protocols.supernodes.messages import RoleChanged
 from recado.sim.draws import constant, exponential, uniform
 
-SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "30"))
+SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "20"))
 
 FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 
 
 BEYOND = {
+    "ordered": {"ordered": True, "order_seconds": 1.0},
     "graceful": {"graceful": True, "linger_seconds": 20.0},
 }
 """The switches beyond the document, each of which the worlds are run with."""

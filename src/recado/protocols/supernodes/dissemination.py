@@ -7,12 +7,14 @@ it. A member whose view is behind the sender's keeps the event and gives the int
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from recado.model.event import Event
 from recado.protocols.baselines.algebra import answers
 from recado.protocols.machine import Deliver, Send, SetTimer
 from recado.protocols.pubsub import Notified
+from recado.protocols.supernodes import order
 from recado.protocols.supernodes.members import SPACE, Endpoint
 from recado.protocols.supernodes.membership import draw_fanout, note_departure
 from recado.protocols.supernodes.messages import EventId, PublishUp, TurmoilCast, TurmoilReject, TurmoilSubnode
@@ -29,6 +31,8 @@ def publish(state: State, event: Event, out: Out) -> None:
     state.number += 1
     published = Publication((state.source, state.number), event)
     consume(state, published, out)
+    if state.settings.ordered:
+        order.keep(state, published, ())
     pass_out(state, published, None, out)
 
 
@@ -39,7 +43,8 @@ def pass_out(state: State, published: Publication, origin: Endpoint | None, out:
         cast(state, layer, published, out)
         pass_down(state, layer, published, origin, out)
     elif (father := _way_up(state)) is not None:
-        out.append(Send(father, PublishUp(*published), "a sub node publishes through its father"))
+        recent = order.recent_of(state, published.id, father) if state.settings.ordered else ()
+        out.append(Send(father, PublishUp(*published, recent), "a sub node publishes through its father"))
     elif len(state.outbox) < state.settings.max_outbox:
         state.outbox.append(published)
         out.append(SetTimer("outbox", OUTBOX_SECONDS))
@@ -60,6 +65,19 @@ def flush_outbox(state: State, out: Out) -> None:
 def on_publish_up(state: State, sender: Endpoint, message: PublishUp, out: Out) -> None:
     receive(state, message)
     published = Publication(message.id, message.event)
+    if not state.settings.ordered:
+        _publish_for(state, sender, published, out)
+        return
+    for earlier in order.overtaken(state, message.id[0], message.recent):
+        order.keep(state, earlier, ())
+        order.stamp(state, earlier)
+        _publish_for(state, sender, earlier, out)
+    order.keep(state, published, message.recent)
+    order.stamp(state, published)
+    _publish_for(state, sender, published, out)
+
+
+def _publish_for(state: State, sender: Endpoint, published: Publication, out: Out) -> None:
     if consume(state, published, out):
         pass_out(state, published, sender, out)
 
@@ -79,20 +97,28 @@ def consume(state: State, published: Publication, out: Out) -> bool:
         events = state.events = Events()
     if event_id in events.seen:
         state.duplicates += 1
+        if state.settings.ordered:
+            deliver(state, order.learn_before(state, events, event_id, out), out)
         return False
     _remember(state, events, published)
-    accepts = answers(event)
-    if accepts(state.filter):
+    if answers(event)(state.filter):
         events.history[event_id] = None
-        wanted = state.subscriptions
-        matching = [id for id, one in wanted.items() if accepts(write_filter(one.whole_filter()))]
-        if matching:
-            state.delivered += 1
-            out.append(Deliver(Notified(event, tuple(matching))))
+        ready = order.take(state, events, published, out) if state.settings.ordered else (event,)
+        deliver(state, ready, out)
     if state.settings.event_repair and not events.repairing:
         events.repairing = True
         out.append(SetTimer("events", state.settings.event_repair_seconds * (0.5 + state.rng.random())))
     return True
+
+
+def deliver(state: State, ready: Sequence[Event], out: Out) -> None:
+    """Hand events to the application, with its subscriptions that match."""
+    for event in ready:
+        accepts = answers(event)
+        matching = [id for id, one in state.subscriptions.items() if accepts(write_filter(one.whole_filter()))]
+        if matching:
+            state.delivered += 1
+            out.append(Deliver(Notified(event, tuple(matching))))
 
 
 def _remember(state: State, events: Events, published: Publication) -> None:
@@ -107,6 +133,8 @@ def _remember(state: State, events: Events, published: Publication) -> None:
             break
         del bodies[oldest]
         events.history.pop(oldest, None)
+        events.stamps.pop(oldest, None)
+        events.before.pop(oldest, None)
     while len(events.seen) > 4 * settings.max_events:
         del events.seen[next(iter(events.seen))]
 
@@ -124,6 +152,8 @@ class Arc(NamedTuple):
 
 def cast(state: State, layer: Layer, published: Publication, out: Out) -> None:
     """Be responsible for the whole ring, from a random place on."""
+    if state.settings.ordered:
+        order.stamp(state, published)
     keys = layer.membership.keys
     first = int(state.rng.random() * len(keys))
     _cut(state, layer, published, Arc(first, len(keys), keys[first]), out)
@@ -153,6 +183,9 @@ def _scan(state: State, layer: Layer, published: Publication, arc: Arc, out: Out
         if member.key != me and member.key not in suspects and accepts(member.filter):
             low = (member.key + 1) % SPACE
             message = TurmoilCast(published.id, published.event, low, arc.high, membership.view, me)
+            if state.settings.ordered:
+                rest = (members[one % len(members)] for one in range(place, arc.first + arc.places))
+                message = order.add_stamps(state, message, rest)
             add_neighbour(state, layer, member.key, member.endpoint)
             send(state, member.endpoint, message, "the first of an interval that accepts the event", out)
             return
@@ -162,6 +195,8 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
     receive(state, message)
     layer = state.layer
     published = Publication(message.id, message.event)
+    if state.settings.ordered:
+        order.read_stamps(state, message)
     new = consume(state, published, out)
     if layer is None or not (layer.active and layer.filters_loaded) or not layer.membership.view.covers(message.view):
         reject = TurmoilReject(message.id, message.low, message.high)
@@ -223,7 +258,8 @@ def pass_down(state: State, layer: Layer, published: Publication, origin: Endpoi
     if accepts(state.filter):
         chain(state, layer, published, origin, out)
     if handover is not None and accepts(handover.filter):
-        hand_on(state, published, tuple(child for child in handover.children if child != origin), out)
+        children = tuple(child for child in handover.children if child != origin)
+        hand_on(state, published, children, out, handover.name)
 
 
 def chain(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:
@@ -236,16 +272,22 @@ def chain(state: State, layer: Layer, published: Publication, origin: Endpoint |
     hand_on(state, published, tuple(child for child in layer.children if child not in left_out), out)
 
 
-def hand_on(state: State, published: Publication, rest: tuple[Endpoint, ...], out: Out) -> None:
+def hand_on(
+    state: State, published: Publication, rest: tuple[Endpoint, ...], out: Out, name: str | None = None
+) -> None:
+    """To one of these, which will go on; ``name`` is that of their filter, if it is not this node's."""
     if rest:
         child = pick(state.rng, rest)
-        message = TurmoilSubnode(*published, tuple(one for one in rest if one != child))
+        before = order.before(state, published.id, name or state.name) if state.settings.ordered else order.NOT_STAMPED
+        message = TurmoilSubnode(*published, tuple(one for one in rest if one != child), before)
         send(state, child, message, "one child, and those that are still to be served", out)
 
 
 def on_turmoil_subnode(state: State, sender: Endpoint, message: TurmoilSubnode, out: Out) -> None:
     receive(state, message)
     published = Publication(message.id, message.event)
+    if state.settings.ordered:
+        order.read_before(state, message)
     consume(state, published, out)
     hand_on(state, published, message.rest, out)
 

@@ -266,8 +266,7 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
         _pass_on(state, Promotion(message.father, message.name, message.round, rest, message.seeds), place, out)
         return
     child.chain, child.place = children, place
-    if message.seeds:
-        state.seeds = dict.fromkeys(message.seeds)
+    child.seeds = message.seeds
     _arm(state, child, 0.0, out)
     _pass_on(state, message, place + 1, out)
 
@@ -335,11 +334,18 @@ def _arm(state: State, child: Child, extra: float, out: Out) -> None:
     out.append(SetTimer("watchdog", wait))
 
 
+def take_seeds(state: State, child: Child) -> None:
+    """Those of the last keep-alive are alive; what the node knew when it joined is old."""
+    if child.seeds:
+        state.seeds = dict.fromkeys(child.seeds)
+
+
 def father_is_silent(state: State, out: Out) -> None:
     """The watchdog expired: the father is taken for gone."""
     child = state.child
     if child is None:
         return
+    take_seeds(state, child)
     if state.settings.recheck_on_promotion and state.layer is None and state.seeds:
         state.child = None  # R29: perhaps there is another super node; if not, the join ends in the layer
         state.joining = Joining(state.now)
@@ -395,6 +401,7 @@ def on_promote_child(state: State, sender: Endpoint, message: PromoteChild, out:
     child = state.child
     if child is None or child.father != sender:
         return
+    take_seeds(state, child)
     state.child = None
     out.append(CancelTimer("watchdog"))
     if state.layer is None:
@@ -405,6 +412,8 @@ def on_promote_child(state: State, sender: Endpoint, message: PromoteChild, out:
 
 def leave_family(state: State, out: Out) -> None:
     """Forget father and brothers; the next keep-alive tells the father."""
+    if state.child is not None:
+        take_seeds(state, state.child)
     state.joining = state.child = state.former = None
     out.append(CancelTimer("watchdog"))
     out.append(CancelTimer("joining"))

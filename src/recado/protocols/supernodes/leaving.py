@@ -112,6 +112,7 @@ def on_take_over(state: State, sender: Endpoint, message: TakeOver, out: Out) ->
     if child is None or child.father != sender or message.name != state.name or state.left:
         out.append(Send(sender, NotYourChild(), "this node has another place"))
         return
+    family.take_seeds(state, child)
     child.chain = message.children
     stand_by = state.layer is not None and state.layer.active
     state.benefactor = None if stand_by else sender
@@ -158,6 +159,7 @@ def move(state: State, name: str, text: str, out: Out) -> bool:
     if layer is None and child is None and state.former is None:
         return False
     if child is not None and state.former is None:
+        family.take_seeds(state, child)
         state.former, state.child = child, None
         out.append(CancelTimer("watchdog"))
     if layer is None:

@@ -124,8 +124,9 @@ def known_members(state: State) -> tuple[Endpoint, ...]:
     """A few super nodes that a peer may ask."""
     layer, settings = state.layer, state.settings
     if layer is None or not layer.endpoints_loaded:
-        father = () if state.child is None else (state.child.father,)
-        return (*father, *list(state.seeds)[-settings.seeds :])
+        child = state.child
+        known = () if child is None else (child.father, *child.seeds)
+        return (*known, *list(state.seeds)[-settings.seeds :])
     members = layer.membership.members
     chosen = [pick(state.rng, members) for _ in range(min(settings.seeds, len(members)))]
     return tuple(dict.fromkeys(member.endpoint for member in chosen if member.key not in layer.suspects))
@@ -511,12 +512,11 @@ def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> Non
                 cast = MembershipCast(change, member.key, 0, 0, slot)
                 send(state, member.endpoint, cast, "the last nodes of an interval", out)
         return
+    sides: tuple[tuple[int, int, int, int, int], ...] = ((first, last, low, high, fanout),)
     # the parts leave this node out, so that nobody below it sends it the event again
     if inside:
         left = min(max(round(fanout * (place - first) / (count - 1)), place > first), fanout - (last > place + 1))
         sides = ((first, place, low, me, left), (place + 1, last, me + 1, high, fanout - left))
-    else:
-        sides = ((first, last, low, high, fanout),)
     shares = iter(split_slots(slots, fanout))
     for begin, end, side_low, side_high, parts in sides:
         start = begin

@@ -27,7 +27,7 @@ from recado.protocols.machine import (
     TimerFired,
 )
 from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, Unsubscribe
-from recado.protocols.supernodes import dissemination, family, leaving, membership, messages, repair, sizer
+from recado.protocols.supernodes import dissemination, family, leaving, membership, messages, recovery, repair, sizer
 from recado.protocols.supernodes.members import Home
 from recado.protocols.supernodes.settings import COMMON, SuperNodeSettings
 from recado.protocols.supernodes.state import (
@@ -75,6 +75,8 @@ HANDLERS: dict[type, Handler] = {
     messages.PublishUp: dissemination.on_publish_up,
     messages.RepairTurmoil: repair.on_repair_turmoil,
     messages.TurmoilRepairReply: repair.on_repair_reply,
+    messages.Fetch: recovery.on_fetch,
+    messages.Fetched: recovery.on_fetched,
 }
 
 
@@ -128,6 +130,7 @@ TIMERS: dict[str, TimerHandler] = {
     "sizer": _evaluate,
     "slot": sizer.slot_is_due,
     "events": repair.repair_events,
+    "order": recovery.ask_for_missing,
     "outbox": dissemination.flush_outbox,
 }
 
@@ -260,6 +263,8 @@ def _inspect(state: State) -> dict[str, Any]:
         "events": {
             "delivered": state.delivered,
             "duplicates": state.duplicates,
+            "late": state.late,
+            "held": sum(len(flow.held) for flow in events.flows.values()) if events is not None else 0,
             "published": state.number,
             "waiting": len(state.outbox),
             "history": [list(one) for one in repair.recent(state, events)] if events is not None else [],

@@ -116,6 +116,13 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     """A node that leaves or changes its filter hands its family over at once, and keeps its place meanwhile."""
     linger_seconds: float = 60.0
     """How long it waits at most for its heir to be a member."""
+    ordered: bool = False
+    """Events of one publisher are delivered in order; what is missing is asked for, and reported if it is lost."""
+    order_seconds: float = 2.0
+    """How long an event waits for those before it until they are asked for, and between two questions."""
+    order_tries: int = 5
+    stamp_bytes: int = 6
+    """A short name of a filter and the distance to its previous event."""
 
     # -- limits
     start_after_seconds: float = 0.0
@@ -160,7 +167,7 @@ _NOT_NEGATIVE = (
     "slot_count_bytes", "type_bytes", "header_bytes", "interval_bytes", "leave_batch_seconds", "join_retry_growth",
     "download_start_seconds", "filter_pieces", "filter_seconds", "watchdog_grace_seconds", "eta_step_seconds",
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
-    "start_after_seconds", "linger_seconds",
+    "start_after_seconds", "linger_seconds", "order_seconds", "order_tries", "stamp_bytes",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),

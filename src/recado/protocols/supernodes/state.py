@@ -63,13 +63,15 @@ class Joining:
 class Child:
     """What a node knows as a child of a super node."""
 
-    __slots__ = ("chain", "due", "father", "place", "since")
+    __slots__ = ("chain", "due", "father", "place", "seeds", "since")
 
     def __init__(self, father: Endpoint, now: float) -> None:
         self.father = father
         self.chain: tuple[Endpoint, ...] = ()
         """All children in the order of the last keep-alive, this node too."""
         self.place = 0
+        self.seeds: tuple[Endpoint, ...] = ()
+        """Super nodes that the father told of with the last keep-alive (R47)."""
         self.due = now
         """When the watchdog expires."""
         self.since = now
@@ -154,12 +156,36 @@ class Publication(NamedTuple):
     event: Event
 
 
+class Flow:
+    """The events of one publisher at a node that delivers them in order (``order``)."""
+
+    __slots__ = ("complete", "first", "held", "last", "numbers", "stamper", "tries")
+
+    def __init__(self, last: int) -> None:
+        self.last = self.complete = last
+        """All up to ``last`` was delivered or given up; all after ``complete`` was delivered."""
+        self.held: dict[int, tuple[Event, int]] = {}
+        """What waits for others, each with the number that comes before it."""
+        self.numbers: list[int] = []
+        """The latest that were delivered."""
+        self.stamper: Endpoint | None = None
+        self.tries = 0
+        self.first = True
+        """Has nothing been delivered yet?"""
+
+
 class Events:
     """The events that a node has had, in the order in which they came."""
 
-    __slots__ = ("bodies", "history", "repairing", "seen")
+    __slots__ = ("before", "bodies", "flows", "history", "logs", "repairing", "seen", "stamps", "waiting")
 
     def __init__(self) -> None:
+        # if events are ordered: see ``order``
+        self.flows: dict[int, Flow] = {}
+        self.logs: dict[int, dict[int, Event]] = {}
+        self.stamps: dict[EventId, tuple[Endpoint | None, dict[str, int]]] = {}
+        self.before: dict[EventId, int] = {}
+        self.waiting = False
         self.bodies: dict[EventId, tuple[Event, float]] = {}
         """With the time when they came; those that were only published or relayed too."""
         self.history: dict[EventId, None] = {}
@@ -173,9 +199,9 @@ class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
-        "benefactor", "bootstrap", "child", "delivered", "duplicates", "events", "filter", "former", "former_key",
+        "benefactor", "bootstrap", "late", "child", "delivered", "duplicates", "events", "filter", "former", "former_key",
         "handover", "home", "joining", "layer", "left", "me", "moving", "name", "now", "number", "outbox", "rng",
-        "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
+        "role", "seeds", "settings", "size_of", "source", "started", "subscriptions", "told",
     )  # fmt: skip
 
     now: float
@@ -200,7 +226,7 @@ class State:
         self.source = self.number = 0
         """Under which key it publishes, and how much it has published."""
         self.outbox: list[Publication] = []
-        self.delivered = self.duplicates = 0
+        self.delivered = self.duplicates = self.late = 0
         # what a node has while it changes its place in good order: see ``leaving``
         self.left = False
         self.moving = ""
@@ -208,6 +234,8 @@ class State:
         self.former_key: int | None = None
         self.handover: Handover | None = None
         self.benefactor: Endpoint | None = None
+        self.told: Endpoint | None = None
+        """Which father knows this node's earlier events."""
 
 
 NO_FILTER = write_filter(FALSE)
