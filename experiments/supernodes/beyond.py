@@ -110,7 +110,7 @@ def study_leaving(seed: int = 0, families: int = 8, size: int = 6, wait_seconds:
 # --- Order and completeness ------------------------------------------------------------------------------------------
 
 
-def study_order(seed: int = 0, count: int = 120, events: int = 120, deaths: int = 12) -> list[Row]:
+def study_order(seed: int = 0, count: int = 120, events: int = 120, deaths: int = 40) -> list[Row]:
     """Peers with nested thresholds; a few of them publish often, and others die without a word meanwhile.
 
     ``known_share``: of the events that a live peer wanted and did not get, those that a gap told it of.
@@ -182,7 +182,46 @@ def study_order(seed: int = 0, count: int = 120, events: int = 120, deaths: int 
     return rows
 
 
+# --- Large families --------------------------------------------------------------------------------------------------
+
+
+def study_large(seed: int = 0, sizes: Sequence[int] = (100, 400), most: int = 16, rate: float = 20.0) -> list[Row]:
+    """Families of equal subscriptions, as one list or as a tree: an event's way, and what a node pays for keep-alives.
+
+    A list of more than a few hundred does not work at all: one round takes longer than the watchdogs wait.
+    """
+    rows = []
+    for size in sizes:
+        for limit in (0, most):
+            settings = replace(QUICK, family_most=limit, event_repair=False)
+            peers = Peers(Population(rate=1.0, session_seconds=10.0), settings, seed)
+            settle_peers(peers, [0, 1], 20.0, 20.0)
+            settle_peers(peers, [1] * size, 1 / rate, 120.0)
+            nodes = {node: peers.simulation.nodes[node] for node in peers.live}
+            before = {node: one.up_bytes for node, one in nodes.items()}
+            peers.run(90.0)
+            paid = [(nodes[node].up_bytes - before[node]) / 90.0 for node in nodes if peers.live[node].role == "sub"]
+            begun = peers.simulation.now
+            event = peers.publish(0, 1.0)
+            peers.run(120.0)
+            times = [time - begun for time, _, id in peers.deliveries if id == event.id]
+            rows.append(
+                {
+                    "setting": "large" if limit else "plain",
+                    "family": size,
+                    "super_nodes": sum(1 for record in peers.live.values() if record.role == "super"),
+                    "reached_share": len(times) / (size + 1),
+                    "mean_delay_seconds": sum(times) / max(1, len(times)),
+                    "last_delay_seconds": max(times, default=0.0),
+                    "keepalive_bytes_per_second": sum(paid) / max(1, len(paid)),
+                    "keepalive_most_bytes_per_second": max(paid, default=0.0),
+                }
+            )
+    return rows
+
+
 STUDIES: Mapping[str, Callable[..., list[Row]]] = {
     "graceful": study_leaving,
     "ordered": study_order,
+    "family_most": study_large,
 }

@@ -24,6 +24,8 @@ PAYLOADS = [
     (m.KNodeAccept("name", ("a",)), 0),
     (m.ParentNode("a", "name"), 22),
     (m.Promotion("a", "name", 3, ("b", "c", "d"), ("x", "y")), 18),
+    (m.Promotion("a", "name", 3, ("b", "c", "d"), ("x", "y"), "z"), 24),
+    (m.Below("a", "name"), 22),
     (m.LiveNodes(3, ("b", "c")), 12),
     (m.Promoted("name"), 0),
     (m.TakeOver("name", ("a", "b")), 12),

@@ -17,6 +17,8 @@ FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 
 
 BEYOND = {
+    "large": {"family_most": 2},
+    "large and graceful": {"family_most": 2, "graceful": True, "linger_seconds": 20.0},
     "ordered": {"ordered": True, "order_seconds": 1.0},
     "graceful": {"graceful": True, "linger_seconds": 20.0},
 }

@@ -18,7 +18,7 @@ from recado.protocols.supernodes import order
 from recado.protocols.supernodes.members import SPACE, Endpoint
 from recado.protocols.supernodes.membership import draw_fanout, note_departure
 from recado.protocols.supernodes.messages import EventId, PublishUp, TurmoilCast, TurmoilReject, TurmoilSubnode
-from recado.protocols.supernodes.state import Events, Layer, Out, Publication, State, pick, receive, send
+from recado.protocols.supernodes.state import Events, Layer, Out, Publication, State, household, pick, receive, send
 from recado.protocols.wire import write_filter
 
 OUTBOX_SECONDS = 5.0
@@ -31,6 +31,8 @@ def publish(state: State, event: Event, out: Out) -> None:
     state.number += 1
     published = Publication((state.source, state.number), event)
     consume(state, published, out)
+    if answers(event)(state.filter):
+        pass_to_brood(state, published, None, out)
     if state.settings.ordered:
         order.keep(state, published, ())
     pass_out(state, published, None, out)
@@ -79,6 +81,8 @@ def on_publish_up(state: State, sender: Endpoint, message: PublishUp, out: Out) 
 
 def _publish_for(state: State, sender: Endpoint, published: Publication, out: Out) -> None:
     if consume(state, published, out):
+        if answers(published.event)(state.filter):
+            pass_to_brood(state, published, sender, out)
         pass_out(state, published, sender, out)
 
 
@@ -262,6 +266,13 @@ def pass_down(state: State, layer: Layer, published: Publication, origin: Endpoi
         hand_on(state, published, children, out, handover.name)
 
 
+def pass_to_brood(state: State, published: Publication, origin: Endpoint | None, out: Out) -> None:
+    """A sub node of a large family has children itself."""
+    brood = state.brood
+    if brood is not None and brood.children:
+        hand_on(state, published, tuple(child for child in brood.children if child != origin), out)
+
+
 def chain(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:
     """Give an event to one child, with the list of the others; not to the one that published it."""
     if not layer.children:
@@ -276,6 +287,10 @@ def hand_on(
     state: State, published: Publication, rest: tuple[Endpoint, ...], out: Out, name: str | None = None
 ) -> None:
     """To one of these, which will go on; ``name`` is that of their filter, if it is not this node's."""
+    if state.settings.family_most and len(rest) > 2:  # two at once: the time is logarithmic
+        half = len(rest) // 2
+        hand_on(state, published, rest[:half], out, name)
+        rest = rest[half:]
     if rest:
         child = pick(state.rng, rest)
         before = order.before(state, published.id, name or state.name) if state.settings.ordered else order.NOT_STAMPED
@@ -288,11 +303,13 @@ def on_turmoil_subnode(state: State, sender: Endpoint, message: TurmoilSubnode, 
     published = Publication(message.id, message.event)
     if state.settings.ordered:
         order.read_before(state, message)
-    consume(state, published, out)
+    if consume(state, published, out):
+        pass_to_brood(state, published, None, out)
     hand_on(state, published, message.rest, out)
 
 
 def turmoil_subnode_failed(state: State, to: Endpoint, message: TurmoilSubnode, out: Out) -> None:
-    if state.layer is not None:
-        state.layer.children.pop(to, None)
+    home = household(state)
+    if home is not None:
+        home.children.pop(to, None)
     hand_on(state, Publication(message.id, message.event), message.rest, out)

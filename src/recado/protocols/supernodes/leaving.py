@@ -17,7 +17,7 @@ from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
 from recado.protocols.pubsub import Left
 from recado.protocols.supernodes import family, membership
 from recado.protocols.supernodes.members import Endpoint
-from recado.protocols.supernodes.messages import Departures, Endpoints, NotYourChild, TakeOver, Took
+from recado.protocols.supernodes.messages import Below, Departures, Endpoints, NotYourChild, TakeOver, Took
 from recado.protocols.supernodes.state import Handover, Joining, Layer, Out, State, add_seeds, pick, send, set_role
 
 
@@ -30,6 +30,7 @@ def leave(state: State, out: Out) -> None:
     if state.settings.graceful:
         if child is not None:
             out.append(Send(child.father, NotYourChild(), "a child that leaves"))
+            _give_brood(state, child.father, out)
             state.child = None
             out.append(CancelTimer("watchdog"))
         if layer is not None and layer.children:
@@ -41,6 +42,15 @@ def leave(state: State, out: Out) -> None:
             out.append(SetTimer("handover", state.settings.linger_seconds))
             return
     _depart(state, out)
+
+
+def _give_brood(state: State, father: Endpoint, out: Out) -> None:
+    """In a large family, the children of a sub node that goes belong to its father."""
+    if state.brood is not None:
+        for child in state.brood.children:
+            out.append(Send(child, Below(father, state.name), "their father leaves, and his own takes them"))
+        state.brood = None
+        out.append(CancelTimer("keepalive"))
 
 
 def _announce_departure(state: State, layer: Layer, out: Out) -> bool:
@@ -160,6 +170,7 @@ def move(state: State, name: str, text: str, out: Out) -> bool:
         return False
     if child is not None and state.former is None:
         family.take_seeds(state, child)
+        _give_brood(state, child.father, out)
         state.former, state.child = child, None
         out.append(CancelTimer("watchdog"))
     if layer is None:

@@ -84,6 +84,15 @@ class Promotion(Message, frozen=True, tag="P"):
     round: int
     children: tuple[Endpoint, ...]
     seeds: tuple[Endpoint, ...] = ()
+    above: Endpoint | None = None
+    """The father's father, in a large family."""
+
+
+class Below(Message, frozen=True, tag="B"):
+    """I have as many children as I take: ask this one. Or, from a father: he is your father now."""
+
+    head: Endpoint
+    name: str
 
 
 class LiveNodes(Message, frozen=True, tag="L"):
@@ -260,7 +269,7 @@ class Fetched(Message, frozen=True, tag="FD"):
 
 MESSAGES = (
     FilterCheck | FilterReply | TryAnother | JoinNode | SuperNodeAccept | KNodeAccept | ParentNode | Promotion
-    | LiveNodes | Promoted | TakeOver | Took
+    | LiveNodes | Promoted | TakeOver | Took | Below
     | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
     | JoinRequest | Departures | MembershipCast | ViewRepair | ViewRepairReply | TurmoilCast | TurmoilReject
     | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply | Fetch | Fetched
@@ -312,7 +321,8 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         SuperNodeAccept: empty,
         KNodeAccept: empty,
         ParentNode: lambda m: endpoint + hashed,
-        Promotion: lambda m: endpoint * len(m.children),
+        Promotion: lambda m: endpoint * (len(m.children) + (m.above is not None)),
+        Below: lambda m: endpoint + hashed,
         LiveNodes: lambda m: endpoint * len(m.children),
         Promoted: empty,
         TakeOver: take_over,
@@ -346,7 +356,9 @@ def sizer_of(settings: SuperNodeSettings) -> Callable[[Any], int]:
 
     def size_of(message: Any) -> int:
         kind = type(message)
-        if kind is Promotion or kind is LiveNodes:  # most messages are, and a call costs as much as the rest
+        if (
+            kind is Promotion and message.above is None
+        ) or kind is LiveNodes:  # most messages are, and a call costs as much as the rest
             return endpoint * len(message.children) + extra
         return sizes[kind](message) + extra
 
@@ -361,6 +373,7 @@ CAUSES: dict[type, str] = {
     SuperNodeAccept: "family join",
     KNodeAccept: "family join",
     ParentNode: "family join",
+    Below: "family join",
     Promotion: "keep-alive",
     LiveNodes: "keep-alive",
     Promoted: "promotion",

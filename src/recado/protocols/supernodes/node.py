@@ -56,6 +56,7 @@ HANDLERS: dict[type, Handler] = {
     messages.Promotion: family.on_promotion,
     messages.LiveNodes: family.on_live_nodes,
     messages.Promoted: family.on_promoted,
+    messages.Below: family.on_below,
     messages.TakeOver: leaving.on_take_over,
     messages.Took: leaving.on_took,
     messages.PromoteChild: family.on_promote_child,
@@ -276,6 +277,7 @@ def _inspect(state: State) -> dict[str, Any]:
             "father": child.father,
             "brothers": child.brothers(state.me),
             "place": child.place,
+            "children": list(state.brood.children) if state.brood is not None else [],
             "watchdog_expires": child.due,
         }
     if layer is not None:

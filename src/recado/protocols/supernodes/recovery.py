@@ -11,7 +11,7 @@ from recado.model.event import Event
 from recado.protocols.baselines.algebra import answers
 from recado.protocols.machine import SetTimer
 from recado.protocols.supernodes import order
-from recado.protocols.supernodes.dissemination import consume, deliver, pass_down
+from recado.protocols.supernodes.dissemination import consume, deliver, pass_down, pass_to_brood
 from recado.protocols.supernodes.members import Endpoint
 from recado.protocols.supernodes.messages import Fetch, Fetched
 from recado.protocols.supernodes.repair import SUB_KEY
@@ -91,8 +91,10 @@ def on_fetched(state: State, sender: Endpoint, message: Fetched, out: Out) -> No
         if number in befores:
             events.before[source, number] = befores[number]
         published = Publication((source, number), event)
-        if consume(state, published, out) and state.layer is not None and state.child is None:
-            pass_down(state, state.layer, published, None, out)
+        if consume(state, published, out):
+            pass_to_brood(state, published, None, out)
+            if state.layer is not None and state.child is None:
+                pass_down(state, state.layer, published, None, out)
     for number in [number for number in flow.held if number in befores]:
         flow.held[number] = flow.held[number][0], befores[number]
     deliver(state, order.release(flow), out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from recado.model.event import Event
 from recado.protocols.baselines.algebra import answers
 from recado.protocols.machine import SetTimer
-from recado.protocols.supernodes.dissemination import consume, pass_down
+from recado.protocols.supernodes.dissemination import consume, pass_down, pass_to_brood
 from recado.protocols.supernodes.members import Endpoint
 from recado.protocols.supernodes.membership import note_departure
 from recado.protocols.supernodes.messages import EventId, RepairTurmoil, TurmoilRepairReply
@@ -108,6 +108,8 @@ def on_repair_reply(state: State, sender: Endpoint, message: TurmoilRepairReply,
     for event_id, event in message.events:
         published = Publication(event_id, event)
         new = consume(state, published, out)
+        if new:
+            pass_to_brood(state, published, None, out)
         if new and layer is not None and (state.child is None or state.handover is not None):
             pass_down(state, layer, published, None, out)
     events = state.events

@@ -123,6 +123,8 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     order_tries: int = 5
     stamp_bytes: int = 6
     """A short name of a filter and the distance to its previous event."""
+    family_most: int = 0
+    """Children that a node takes; more hang below those, so that a family is a tree. 0: a family is one list."""
 
     # -- limits
     start_after_seconds: float = 0.0
@@ -155,7 +157,7 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
             raise SettingsError("repair_seconds has to be between repair_least_seconds and repair_most_seconds")
 
 
-COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves")
+COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves", "ordered", "family_most")
 
 _POSITIVE = (
     "k", "slices", "join_batch", "join_batch_seconds", "leave_batch", "repair_seconds", "repair_least_seconds",
@@ -168,6 +170,7 @@ _NOT_NEGATIVE = (
     "download_start_seconds", "filter_pieces", "filter_seconds", "watchdog_grace_seconds", "eta_step_seconds",
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
     "start_after_seconds", "linger_seconds", "order_seconds", "order_tries", "stamp_bytes",
+    "family_most",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),

@@ -46,7 +46,7 @@ class SuperNodeError(RecadoError):
 class Joining:
     """A join by filter that is under way (2.5)."""
 
-    __slots__ = ("contact", "redirected", "redirects", "representative", "restarts", "since", "tried")
+    __slots__ = ("contact", "redirected", "redirects", "representative", "restarts", "since", "steps", "tried")
 
     def __init__(self, now: float) -> None:
         self.contact: Endpoint | None = None
@@ -54,7 +54,7 @@ class Joining:
         self.representative = False
         """Is it asked to be the father? Otherwise for a representative."""
         self.tried: dict[Endpoint, None] = {}
-        self.restarts = self.redirects = 0
+        self.restarts = self.redirects = self.steps = 0
         self.redirected = False
         """Has a K node answered? Then the filter has stand-bys, and it is worth waiting (R9)."""
         self.since = now
@@ -63,10 +63,12 @@ class Joining:
 class Child:
     """What a node knows as a child of a super node."""
 
-    __slots__ = ("chain", "due", "father", "place", "seeds", "since")
+    __slots__ = ("above", "chain", "due", "father", "place", "seeds", "since")
 
     def __init__(self, father: Endpoint, now: float) -> None:
         self.father = father
+        self.above: Endpoint | None = None
+        """The father's father, if he has one."""
         self.chain: tuple[Endpoint, ...] = ()
         """All children in the order of the last keep-alive, this node too."""
         self.place = 0
@@ -78,6 +80,17 @@ class Child:
 
     def brothers(self, me: NodeId) -> list[Endpoint]:
         return [one for one in self.chain if one != me]
+
+
+class Brood:
+    """The children of a sub node, in a family that is too large for one list (``large``)."""
+
+    __slots__ = ("children", "round", "rounds")
+
+    def __init__(self) -> None:
+        self.children: dict[Endpoint, int] = {}
+        self.round = 0
+        self.rounds = False
 
 
 class Handover:
@@ -199,9 +212,9 @@ class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
-        "benefactor", "bootstrap", "late", "child", "delivered", "duplicates", "events", "filter", "former", "former_key",
-        "handover", "home", "joining", "layer", "left", "me", "moving", "name", "now", "number", "outbox", "rng",
-        "role", "seeds", "settings", "size_of", "source", "started", "subscriptions", "told",
+        "benefactor", "bootstrap", "brood", "child", "delivered", "duplicates", "events", "filter", "former",
+        "former_key", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now", "number",
+        "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions", "told",
     )  # fmt: skip
 
     now: float
@@ -234,6 +247,7 @@ class State:
         self.former_key: int | None = None
         self.handover: Handover | None = None
         self.benefactor: Endpoint | None = None
+        self.brood: Brood | None = None
         self.told: Endpoint | None = None
         """Which father knows this node's earlier events."""
 
@@ -252,6 +266,11 @@ def _canonical(filters: tuple[Filter, ...]) -> str:
     if not filters:
         return NO_FILTER
     return write_filter(normal_form(filters[0] if len(filters) == 1 else Or(filters)))
+
+
+def household(state: State) -> Layer | Brood | None:
+    """Where a node keeps its children: a super node in its layer, a sub node in its brood."""
+    return state.layer if state.layer is not None and state.child is None else state.brood
 
 
 def draw_key(state: State) -> int:
