@@ -58,7 +58,11 @@ class BecomeCandidate(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
-Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker | BecomeCandidate
+class Leave(msgspec.Struct, frozen=True, gc=False):
+    """Leave the overlay in good order; ``Left`` tells when the node may be stopped. Few protocols have it."""
+
+
+Request: TypeAlias = Subscribe | Unsubscribe | Publish | BecomePublisher | BecomeBroker | BecomeCandidate | Leave
 
 REQUESTS: Mapping[str, type] = {
     "subscribe": Subscribe,
@@ -68,7 +72,7 @@ REQUESTS: Mapping[str, type] = {
     "become_broker": BecomeBroker,
     "become_candidate": BecomeCandidate,
 }
-"""All requests, by the names that scenario files, scripts and the command line have for them."""
+"""The requests that scenario files, scripts and the command line have names for."""
 
 
 USUAL_REQUESTS: tuple[type, ...] = (Subscribe, Unsubscribe, Publish, BecomePublisher, BecomeBroker)
@@ -108,6 +112,18 @@ class StoodDown(msgspec.Struct, frozen=True, gc=False):
     """There is another publisher again; this node stands by as before."""
 
     type: str
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """What ``Leave`` asked for is done: others do the node's work, and it can be stopped."""
+
+
+class Missed(msgspec.Struct, frozen=True, gc=False):
+    """A gap: of one publisher's events after one number and up to another, some are lost; the last one certainly."""
+
+    publisher: int
+    after: int
+    upto: int
 
 
 class LimitReached(msgspec.Struct, frozen=True, gc=False):

@@ -161,6 +161,8 @@ class Peers:
         """Active members of the layer, stand-bys too."""
         self.deliveries: list[tuple[float, int, str]] = []
         self.events = 0
+        self.watch_fact: Callable[[float, NodeId, Any], None] | None = None
+        """Called with whatever a live peer reports."""
 
     # -- what happens
 
@@ -273,6 +275,8 @@ class Peers:
         record = self.live.get(node)
         if record is None:
             return
+        if self.watch_fact is not None:
+            self.watch_fact(now, node, fact)
         if type(fact) is RoleChanged:
             record.roles.append((now, fact.role, fact.why))
             if fact.role in ("joining", "sub"):

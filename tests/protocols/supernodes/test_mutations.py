@@ -28,7 +28,11 @@ FAMILY = {
     ),
     "any filter is accepted below any other": (family.on_join_node, "message.name != state.name or", "False or"),
     "a K node takes children": (family.on_join_node, "elif state.child is not None:", "elif False:"),
-    "a new child is not announced to its brothers": (family.on_join_node, "keep_alive(state, out)", "pass"),
+    "a new child is not announced to its brothers": (
+        family.on_join_node,
+        'less than K super nodes", out)\n        keep_alive(state, out)',
+        'less than K super nodes", out)',
+    ),
     "K nodes are not counted": (family.count_super_nodes, "return len(known) + len(layer.pending_k)", "return 1"),
     "one that was told to become a K node stays out of the layer": (
         family.on_accept,
@@ -37,7 +41,7 @@ FAMILY = {
     ),
     "a redirect is not followed": (
         family.on_parent_node,
-        "_ask_to_join(state, joining, message.father, out)",
+        "ask_to_join(state, joining, message.father, out)",
         "_restart(state, joining, out)",
     ),
     "a redirect has no end": (
@@ -58,10 +62,10 @@ FAMILY = {
     "nobody tells the father who lives": (family._pass_on, "elif message.father != state.me:", "elif False:"),
     "a dead child ends the round": (
         family.promotion_failed,
-        "_pass_on(state, Promotion(",
-        "len(rest) < 0 and _pass_on(state, Promotion(",
+        "_pass_on(",
+        "len(rest) < 0 and _pass_on(",
     ),
-    "dead children stay in the list": (family.on_live_nodes, "del layer.children[child]", "pass"),
+    "dead children stay in the list": (family.on_live_nodes, "del home.children[child]", "pass"),
     "a child that came during a round is dropped by it": (family.on_live_nodes, "since < message.round and", ""),
     "watchdogs are not staggered": (family._arm, "child.place * settings.eta_step_seconds", "0.0"),
     "a new child has no extra period": (
@@ -133,7 +137,7 @@ EVENTS = {
     ),
     "children get nothing": (
         dissemination.on_turmoil_cast,
-        "chain(state, layer, published, None, out)",
+        "pass_down(state, layer, published, None, out)",
         "pass",
     ),
     "the chain ends at its first child": (
@@ -154,7 +158,7 @@ EVENTS = {
     ),
     "repaired events are not passed down": (
         repair.on_repair_reply,
-        "chain(state, layer, published, None, out)",
+        "pass_down(state, layer, published, None, out)",
         "pass",
     ),
     "nobody repairs": (repair._ask_partner, "if partner is not None and", "if False and"),
@@ -193,7 +197,7 @@ def plant(monkeypatch, function, old, new):
 
 
 def test_the_tool_changes_nothing_else(monkeypatch):
-    plant(monkeypatch, family.on_promotion, "child, joining = state.child", "child, joining = state.child")
+    plant(monkeypatch, family.on_promotion, "children = message.children", "children = message.children")
     for run, values in scripts(test_family):
         run(*values)
 

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from protocols.supernodes.world import World, check, check_settled, quick
+from recado.protocols.pubsub import Leave, Left
 from recado.protocols.supernodes.messages import RoleChanged
 from recado.sim.draws import constant, exponential, uniform
 
@@ -15,7 +16,16 @@ SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "20"))
 FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 
 
-def any_settings(rng):
+BEYOND = {
+    "large": {"family_most": 2},
+    "large and graceful": {"family_most": 2, "graceful": True, "linger_seconds": 20.0},
+    "ordered": {"ordered": True, "order_seconds": 1.0},
+    "graceful": {"graceful": True, "linger_seconds": 20.0},
+}
+"""The switches beyond the document, each of which the worlds are run with."""
+
+
+def any_settings(rng, **switches):
     return quick(
         k=rng.choice((1, 1, 2, 3)),
         families=rng.random() < 0.85,
@@ -34,6 +44,7 @@ def any_settings(rng):
         watchdog_grace_seconds=4.0,
         event_repair_seconds=8.0,
         recheck_on_promotion=rng.random() < 0.2,
+        **switches,
     )
 
 
@@ -45,10 +56,10 @@ def any_delay(rng):
 class RandomWorld(World):
     """Peers come, go, publish and change their filters; ``check`` holds after every step."""
 
-    def __init__(self, seed, shared=True):
+    def __init__(self, seed, shared=True, **switches):
         rng = Random(f"world {seed}")
         self.digest = blake2b()
-        super().__init__(any_settings(rng), seed, delay=any_delay(rng), shared=shared, watch=self._digest)
+        super().__init__(any_settings(rng, **switches), seed, delay=any_delay(rng), shared=shared, watch=self._digest)
         self.life, self.next, self.published = rng, 0, []
         self.steps = 0
 
@@ -68,13 +79,25 @@ class RandomWorld(World):
             if what < 0.45:
                 self.grow()
             elif what < 0.7 and len(self.actives()) > 2:
-                self.go(self.life.choice(self.live()))
+                self.depart(self.life.choice(self.live()))
                 if not self.actives():  # nobody is left who knows anybody: not a case that a peer could mend
                     return
             elif what < 0.95:
                 self.speak()
             else:
                 self.change(self.life.choice(self.live()))
+
+    def depart(self, node):
+        """Without a word; or, if nodes do that, now and then in good order."""
+        if self.settings.graceful and self.life.random() < 0.5:
+            self.simulation.ask(node, Leave())
+        else:
+            self.go(node)
+
+    def _report(self, now, node, fact):
+        super()._report(now, node, fact)
+        if type(fact) is Left:
+            self.simulation.at(now, lambda: self.go(node))
 
     def grow(self):
         known = self.actives()
@@ -89,6 +112,8 @@ class RandomWorld(World):
 
     def change(self, node):
         state = self.state(node)
+        if state.left:
+            return
         for id in list(state.subscriptions):
             self.unsubscribe(node, id)
         self.filters[node] = self.life.choice(FILTERS)
@@ -118,7 +143,16 @@ def _value(value):
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_invariants(seed):
-    world = RandomWorld(seed)
+    live_and_settle(RandomWorld(seed))
+
+
+@pytest.mark.parametrize("seed", range(min(SEEDS, 12)))
+@pytest.mark.parametrize("switch", BEYOND)
+def test_invariants_beyond_the_document(switch, seed):
+    live_and_settle(RandomWorld(seed, **BEYOND[switch]))
+
+
+def live_and_settle(world):
     world.live_through(240)
     # nobody gets an event twice; that nobody gets what it did not ask for (I6), the world checks at every delivery
     got = [(node, event) for _, node, event in world.deliveries]

@@ -12,6 +12,7 @@ from recado.protocols.machine import LinkUp, Received, TimerFired
 from recado.protocols.pubsub import Publish, Subscribe, Unsubscribe
 from recado.protocols.supernodes import Home, SuperNode, SuperNodeSettings, sizer_of
 from recado.protocols.supernodes.messages import Active, RoleChanged, SeedsWanted
+from recado.protocols.supernodes.state import household
 from recado.sim.draws import constant
 from recado.sim.kernel import Simulation
 from recado.sim.network import Mesh
@@ -184,10 +185,16 @@ def check_settled(world):
         assert represented, f"nobody represents {one.filter}"
         if one.child is not None:
             father = world.state(one.child.father)
-            assert (father.role, father.name) == ("super", one.name)
-            assert one.me in father.layer.children
-    for one in layer:
-        for child in one.layer.children:
+            assert father.name == one.name
+            assert father.role == "super" or (world.settings.family_most and father.role == "sub")
+            assert one.me in household(father).children
+            above = {one.me}
+            while father.child is not None:  # up to a super node
+                assert father.me not in above
+                above.add(father.me)
+                father = world.state(father.child.father)
+    for one in states:
+        for child in (household(one) or _NO_LAYER).children:
             assert world.state(child).child.father == one.me
 
 

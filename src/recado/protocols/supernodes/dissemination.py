@@ -7,16 +7,18 @@ it. A member whose view is behind the sender's keeps the event and gives the int
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from recado.model.event import Event
 from recado.protocols.baselines.algebra import answers
 from recado.protocols.machine import Deliver, Send, SetTimer
 from recado.protocols.pubsub import Notified
+from recado.protocols.supernodes import order
 from recado.protocols.supernodes.members import SPACE, Endpoint
 from recado.protocols.supernodes.membership import draw_fanout, note_departure
 from recado.protocols.supernodes.messages import EventId, PublishUp, TurmoilCast, TurmoilReject, TurmoilSubnode
-from recado.protocols.supernodes.state import Events, Layer, Out, Publication, State, pick, receive, send
+from recado.protocols.supernodes.state import Events, Layer, Out, Publication, State, household, pick, receive, send
 from recado.protocols.wire import write_filter
 
 OUTBOX_SECONDS = 5.0
@@ -29,21 +31,31 @@ def publish(state: State, event: Event, out: Out) -> None:
     state.number += 1
     published = Publication((state.source, state.number), event)
     consume(state, published, out)
+    if answers(event)(state.filter):
+        pass_to_brood(state, published, None, out)
+    if state.settings.ordered:
+        order.keep(state, published, ())
     pass_out(state, published, None, out)
 
 
 def pass_out(state: State, published: Publication, origin: Endpoint | None, out: Out) -> None:
     """Give an event to the system: by the tree and the own family, by the father, or later."""
-    layer, child = state.layer, state.child
+    layer = state.layer
     if layer is not None and layer.active:
         cast(state, layer, published, out)
-        if answers(published.event)(state.filter):
-            chain(state, layer, published, origin, out)
-    elif child is not None:
-        out.append(Send(child.father, PublishUp(*published), "a sub node publishes through its father"))
+        pass_down(state, layer, published, origin, out)
+    elif (father := _way_up(state)) is not None:
+        recent = order.recent_of(state, published.id, father) if state.settings.ordered else ()
+        out.append(Send(father, PublishUp(*published, recent), "a sub node publishes through its father"))
     elif len(state.outbox) < state.settings.max_outbox:
         state.outbox.append(published)
         out.append(SetTimer("outbox", OUTBOX_SECONDS))
+
+
+def _way_up(state: State) -> Endpoint | None:
+    """Who publishes for a node that is no active member."""
+    child = state.child or state.former
+    return state.benefactor if child is None else child.father
 
 
 def flush_outbox(state: State, out: Out) -> None:
@@ -55,7 +67,22 @@ def flush_outbox(state: State, out: Out) -> None:
 def on_publish_up(state: State, sender: Endpoint, message: PublishUp, out: Out) -> None:
     receive(state, message)
     published = Publication(message.id, message.event)
+    if not state.settings.ordered:
+        _publish_for(state, sender, published, out)
+        return
+    for earlier in order.overtaken(state, message.id[0], message.recent):
+        order.keep(state, earlier, ())
+        order.stamp(state, earlier)
+        _publish_for(state, sender, earlier, out)
+    order.keep(state, published, message.recent)
+    order.stamp(state, published)
+    _publish_for(state, sender, published, out)
+
+
+def _publish_for(state: State, sender: Endpoint, published: Publication, out: Out) -> None:
     if consume(state, published, out):
+        if answers(published.event)(state.filter):
+            pass_to_brood(state, published, sender, out)
         pass_out(state, published, sender, out)
 
 
@@ -74,20 +101,28 @@ def consume(state: State, published: Publication, out: Out) -> bool:
         events = state.events = Events()
     if event_id in events.seen:
         state.duplicates += 1
+        if state.settings.ordered:
+            deliver(state, order.learn_before(state, events, event_id, out), out)
         return False
     _remember(state, events, published)
-    accepts = answers(event)
-    if accepts(state.filter):
+    if answers(event)(state.filter):
         events.history[event_id] = None
-        wanted = state.subscriptions
-        matching = [id for id, one in wanted.items() if accepts(write_filter(one.whole_filter()))]
-        if matching:
-            state.delivered += 1
-            out.append(Deliver(Notified(event, tuple(matching))))
+        ready = order.take(state, events, published, out) if state.settings.ordered else (event,)
+        deliver(state, ready, out)
     if state.settings.event_repair and not events.repairing:
         events.repairing = True
         out.append(SetTimer("events", state.settings.event_repair_seconds * (0.5 + state.rng.random())))
     return True
+
+
+def deliver(state: State, ready: Sequence[Event], out: Out) -> None:
+    """Hand events to the application, with its subscriptions that match."""
+    for event in ready:
+        accepts = answers(event)
+        matching = [id for id, one in state.subscriptions.items() if accepts(write_filter(one.whole_filter()))]
+        if matching:
+            state.delivered += 1
+            out.append(Deliver(Notified(event, tuple(matching))))
 
 
 def _remember(state: State, events: Events, published: Publication) -> None:
@@ -102,6 +137,8 @@ def _remember(state: State, events: Events, published: Publication) -> None:
             break
         del bodies[oldest]
         events.history.pop(oldest, None)
+        events.stamps.pop(oldest, None)
+        events.before.pop(oldest, None)
     while len(events.seen) > 4 * settings.max_events:
         del events.seen[next(iter(events.seen))]
 
@@ -119,6 +156,8 @@ class Arc(NamedTuple):
 
 def cast(state: State, layer: Layer, published: Publication, out: Out) -> None:
     """Be responsible for the whole ring, from a random place on."""
+    if state.settings.ordered:
+        order.stamp(state, published)
     keys = layer.membership.keys
     first = int(state.rng.random() * len(keys))
     _cut(state, layer, published, Arc(first, len(keys), keys[first]), out)
@@ -148,6 +187,9 @@ def _scan(state: State, layer: Layer, published: Publication, arc: Arc, out: Out
         if member.key != me and member.key not in suspects and accepts(member.filter):
             low = (member.key + 1) % SPACE
             message = TurmoilCast(published.id, published.event, low, arc.high, membership.view, me)
+            if state.settings.ordered:
+                rest = (members[one % len(members)] for one in range(place, arc.first + arc.places))
+                message = order.add_stamps(state, message, rest)
             add_neighbour(state, layer, member.key, member.endpoint)
             send(state, member.endpoint, message, "the first of an interval that accepts the event", out)
             return
@@ -157,6 +199,8 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
     receive(state, message)
     layer = state.layer
     published = Publication(message.id, message.event)
+    if state.settings.ordered:
+        order.read_stamps(state, message)
     new = consume(state, published, out)
     if layer is None or not (layer.active and layer.filters_loaded) or not layer.membership.view.covers(message.view):
         reject = TurmoilReject(message.id, message.low, message.high)
@@ -169,8 +213,8 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
         first, count = layer.membership.ring(message.low, message.high)
         _cut(state, layer, published, Arc(first, count, message.high), out)
     add_neighbour(state, layer, message.key, sender)
-    if new and answers(message.event)(state.filter):
-        chain(state, layer, published, None, out)
+    if new:
+        pass_down(state, layer, published, None, out)
 
 
 def on_turmoil_reject(state: State, sender: Endpoint, message: TurmoilReject, out: Out) -> None:
@@ -212,6 +256,23 @@ def add_neighbour(state: State, layer: Layer, key: int, endpoint: Endpoint) -> N
 # --- The chain through a family --------------------------------------------------------------------------------------
 
 
+def pass_down(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:
+    """Give an event to the own family, and to the one that an heir is about to take over."""
+    accepts, handover = answers(published.event), state.handover
+    if accepts(state.filter):
+        chain(state, layer, published, origin, out)
+    if handover is not None and accepts(handover.filter):
+        children = tuple(child for child in handover.children if child != origin)
+        hand_on(state, published, children, out, handover.name)
+
+
+def pass_to_brood(state: State, published: Publication, origin: Endpoint | None, out: Out) -> None:
+    """A sub node of a large family has children itself."""
+    brood = state.brood
+    if brood is not None and brood.children:
+        hand_on(state, published, tuple(child for child in brood.children if child != origin), out)
+
+
 def chain(state: State, layer: Layer, published: Publication, origin: Endpoint | None, out: Out) -> None:
     """Give an event to one child, with the list of the others; not to the one that published it."""
     if not layer.children:
@@ -222,21 +283,33 @@ def chain(state: State, layer: Layer, published: Publication, origin: Endpoint |
     hand_on(state, published, tuple(child for child in layer.children if child not in left_out), out)
 
 
-def hand_on(state: State, published: Publication, rest: tuple[Endpoint, ...], out: Out) -> None:
+def hand_on(
+    state: State, published: Publication, rest: tuple[Endpoint, ...], out: Out, name: str | None = None
+) -> None:
+    """To one of these, which will go on; ``name`` is that of their filter, if it is not this node's."""
+    if state.settings.family_most and len(rest) > 2:  # two at once: the time is logarithmic
+        half = len(rest) // 2
+        hand_on(state, published, rest[:half], out, name)
+        rest = rest[half:]
     if rest:
         child = pick(state.rng, rest)
-        message = TurmoilSubnode(*published, tuple(one for one in rest if one != child))
+        before = order.before(state, published.id, name or state.name) if state.settings.ordered else order.NOT_STAMPED
+        message = TurmoilSubnode(*published, tuple(one for one in rest if one != child), before)
         send(state, child, message, "one child, and those that are still to be served", out)
 
 
 def on_turmoil_subnode(state: State, sender: Endpoint, message: TurmoilSubnode, out: Out) -> None:
     receive(state, message)
     published = Publication(message.id, message.event)
-    consume(state, published, out)
+    if state.settings.ordered:
+        order.read_before(state, message)
+    if consume(state, published, out):
+        pass_to_brood(state, published, None, out)
     hand_on(state, published, message.rest, out)
 
 
 def turmoil_subnode_failed(state: State, to: Endpoint, message: TurmoilSubnode, out: Out) -> None:
-    if state.layer is not None:
-        state.layer.children.pop(to, None)
+    home = household(state)
+    if home is not None:
+        home.children.pop(to, None)
     hand_on(state, Publication(message.id, message.event), message.rest, out)

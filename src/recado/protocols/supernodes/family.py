@@ -6,11 +6,14 @@ keep-alive that cannot be delivered comes back to its sender (``SendFailed``), w
 
 from __future__ import annotations
 
+import msgspec
+
 from recado.protocols.baselines.algebra import name_of
 from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
 from recado.protocols.supernodes import membership
 from recado.protocols.supernodes.members import Endpoint
 from recado.protocols.supernodes.messages import (
+    Below,
     FatherLost,
     FilterCheck,
     FilterReply,
@@ -26,7 +29,22 @@ from recado.protocols.supernodes.messages import (
     SuperNodeAccept,
     TryAnother,
 )
-from recado.protocols.supernodes.state import Child, Joining, Layer, Out, State, add_seeds, pick, send, set_role
+from recado.protocols.supernodes.state import (
+    Brood,
+    Child,
+    Joining,
+    Layer,
+    Out,
+    State,
+    add_seeds,
+    household,
+    pick,
+    send,
+    set_role,
+)
+
+MOST_STEPS = 24
+"""Down a large family, until a joiner begins again."""
 
 ANSWER_SECONDS = 10.0
 """How long a joiner waits for an answer."""
@@ -65,7 +83,7 @@ def _ask_for_representative(state: State, joining: Joining, out: Out) -> None:
     out.append(SetTimer("joining", ANSWER_SECONDS))
 
 
-def _ask_to_join(state: State, joining: Joining, representative: Endpoint, out: Out) -> None:
+def ask_to_join(state: State, joining: Joining, representative: Endpoint, out: Out) -> None:
     joining.contact, joining.representative = representative, True
     out.append(Send(representative, JoinNode(state.name), "a joiner asks the representative of its filter"))
     out.append(SetTimer("joining", ANSWER_SECONDS))
@@ -97,7 +115,11 @@ def contact_failed(state: State, to: Endpoint, out: Out) -> None:
 def _restart(state: State, joining: Joining, out: Out) -> None:
     """The representative does not answer: begin again, wait for a stand-by, or enter the layer (R8, R9)."""
     settings = state.settings
-    joining.redirects = 0
+    if state.child is not None:  # it was to move, and has a place
+        state.joining = None
+        out.append(CancelTimer("joining"))
+        return
+    joining.redirects = joining.steps = 0
     joining.restarts += 1
     if joining.redirected:
         if state.now - joining.since < settings.redirect_patience_seconds:
@@ -111,9 +133,13 @@ def _restart(state: State, joining: Joining, out: Out) -> None:
 
 
 def _enter_layer(state: State, why: str, out: Out) -> None:
+    if state.layer is not None:  # a member that changes its filter
+        membership.move_within(state, state.layer, out)
+        return
     state.joining = None
     out.append(CancelTimer("joining"))
     membership.enter(state, why, out)
+    _adopt_brood(state, out)
 
 
 def on_filter_check(state: State, sender: Endpoint, message: FilterCheck, out: Out) -> None:
@@ -133,7 +159,7 @@ def on_filter_reply(state: State, sender: Endpoint, message: FilterReply, out: O
     if message.endpoint is None or message.endpoint == state.me:
         _enter_layer(state, "first", out)
     else:
-        _ask_to_join(state, joining, message.endpoint, out)
+        ask_to_join(state, joining, message.endpoint, out)
 
 
 def on_try_another(state: State, sender: Endpoint, message: TryAnother, out: Out) -> None:
@@ -148,13 +174,26 @@ def on_try_another(state: State, sender: Endpoint, message: TryAnother, out: Out
 
 def on_join_node(state: State, sender: Endpoint, message: JoinNode, out: Out) -> None:
     layer, settings = state.layer, state.settings
-    if message.name != state.name or (layer is None and state.child is None):
+    handover = state.handover
+    if handover is not None and message.name == handover.name and handover.heir is not None:
+        send(state, sender, ParentNode(handover.heir, message.name), "another has this family now", out)
+    elif state.moving == "below" and state.child is None:
+        send(state, sender, TryAnother(), "this node looks for a father itself", out)
+    elif message.name != state.name or (layer is None and state.child is None):
         send(state, sender, TryAnother(), "this node has another filter", out)
+    elif state.child is not None and layer is None and settings.family_most:
+        brood = state.brood = state.brood or Brood()
+        if not take_child(state, brood, sender, message.name, out):
+            brood.children.setdefault(sender, brood.round)
+            send(state, sender, SuperNodeAccept(state.name, membership.known_members(state)), "a new child", out)
+            keep_alive(state, out)
     elif state.child is not None:
         send(state, sender, ParentNode(state.child.father, state.name), "a K node has a father itself", out)
     elif layer is not None:
         if sender not in layer.children and len(layer.children) >= settings.max_children:
             send(state, sender, TryAnother(), "this family is full", out)
+            return
+        if take_child(state, layer, sender, message.name, out):
             return
         layer.children.setdefault(sender, layer.round)
         seeds = membership.known_members(state)
@@ -185,6 +224,8 @@ def on_accept(state: State, sender: Endpoint, message: SuperNodeAccept | KNodeAc
     if joining is not None and joining.contact == sender and joining.representative:
         _become_child(state, sender, "accepted by a super node", out)
     child = state.child
+    if state.brood is not None and state.brood.children:
+        return  # who has children is no stand-by
     if type(message) is KNodeAccept and child is not None and child.father == sender and state.layer is None:
         membership.enter(state, "k", out)
 
@@ -192,9 +233,12 @@ def on_accept(state: State, sender: Endpoint, message: SuperNodeAccept | KNodeAc
 def _become_child(state: State, father: Endpoint, why: str, out: Out) -> None:
     state.joining = None
     out.append(CancelTimer("joining"))
+    if state.child is not None and state.child.father != father:
+        out.append(Send(state.child.father, NotYourChild(), "a child that has another father now"))
     state.child = Child(father, state.now)
     set_role(state, why, out)
     _arm(state, state.child, state.settings.keepalive_seconds, out)
+    membership.settle(state, out)
 
 
 def on_parent_node(state: State, sender: Endpoint, message: ParentNode, out: Out) -> None:
@@ -206,7 +250,7 @@ def on_parent_node(state: State, sender: Endpoint, message: ParentNode, out: Out
     if message.father == state.me or joining.redirects > state.settings.redirects:
         _restart(state, joining, out)
     else:
-        _ask_to_join(state, joining, message.father, out)
+        ask_to_join(state, joining, message.father, out)
 
 
 # --- The keep-alive (2.7) --------------------------------------------------------------------------------------------
@@ -214,30 +258,32 @@ def on_parent_node(state: State, sender: Endpoint, message: ParentNode, out: Out
 
 def keep_alive(state: State, out: Out) -> None:
     """A round begins: now, because it is due or a child came."""
-    layer = state.layer
-    if layer is None:
+    home = household(state)
+    if home is None:
         return
-    if not layer.children:
-        _stop_rounds(layer, out)
+    if not home.children:
+        _stop_rounds(home, out)
         return
-    layer.round += 1
-    layer.rounds = True
-    children = tuple(layer.children)
+    home.round += 1
+    home.rounds = True
+    children = tuple(home.children)
     if state.settings.promotion_policy == "lifo":
         children = children[::-1]
-    chain = Promotion(state.me, state.name, layer.round, children, membership.known_members(state))
+    above = state.child.father if state.child is not None else None
+    chain = Promotion(state.me, state.name, home.round, children, membership.known_members(state), above)
     out.append(Send(children[0], chain, "a father tells his children that he lives"))
+    send_down(state, out)
     out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
 
 
-def _stop_rounds(layer: Layer, out: Out) -> None:
-    if layer.rounds:
-        layer.rounds = False
+def _stop_rounds(home: Layer | Brood, out: Out) -> None:
+    if home.rounds:
+        home.rounds = False
         out.append(CancelTimer("keepalive"))
 
 
 def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -> None:
-    child, joining = state.child, state.joining
+    child, joining, former = state.child, state.joining, state.former
     waited = joining is not None and joining.representative and joining.contact == message.father
     if waited and message.name == state.name:
         _become_child(state, message.father, "named in a keep-alive", out)  # it has overtaken the answer
@@ -247,13 +293,17 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
         place = children.index(state.me)
     except ValueError:
         return
+    if former is not None and former.father == message.father:
+        former.chain = children
+        _pass_on(state, message, place + 1, out)
+        return
     if child is None or child.father != message.father:
         out.append(Send(message.father, NotYourChild(), "this node has no father, or another one"))
         rest = children[:place] + children[place + 1 :]
-        _pass_on(state, Promotion(message.father, message.name, message.round, rest, message.seeds), place, out)
+        _pass_on(state, msgspec.structs.replace(message, children=rest), place, out)
         return
     child.chain, child.place = children, place
-    child.seeds = message.seeds
+    child.seeds, child.above = message.seeds, message.above
     _arm(state, child, 0.0, out)
     _pass_on(state, message, place + 1, out)
 
@@ -272,38 +322,38 @@ def promotion_failed(state: State, to: Endpoint, message: Promotion, out: Out) -
     """Leave out the child that could not be reached, and go on with the next one."""
     place = message.children.index(to)
     rest = message.children[:place] + message.children[place + 1 :]
-    layer, child = state.layer, state.child
+    home, child = household(state), state.child
     if message.father == state.me:
-        if layer is not None:
-            layer.children.pop(to, None)
-            if not layer.children:
-                _stop_rounds(layer, out)
+        if home is not None:
+            home.children.pop(to, None)
+            if not home.children:
+                _stop_rounds(home, out)
         if not rest:
             return
     elif child is not None and child.father == message.father:
         child.chain = rest
-    _pass_on(state, Promotion(message.father, message.name, message.round, rest, message.seeds), place, out)
+    _pass_on(state, msgspec.structs.replace(message, children=rest), place, out)
 
 
 def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) -> None:
     """Children that were not reached are gone; those that came after the round began are not meant (R12)."""
-    layer = state.layer
-    if layer is None:
+    home = household(state)
+    if home is None:
         return
     reached = set(message.children)
-    if len(reached) >= len(layer.children) and all(child in reached for child in layer.children):
+    if len(reached) >= len(home.children) and all(child in reached for child in home.children):
         return
-    for child, since in list(layer.children.items()):
+    for child, since in list(home.children.items()):
         if since < message.round and child not in reached:
-            del layer.children[child]
-    if not layer.children:
-        _stop_rounds(layer, out)
+            del home.children[child]
+    if not home.children:
+        _stop_rounds(home, out)
 
 
 def on_not_your_child(state: State, sender: Endpoint, message: NotYourChild, out: Out) -> None:
-    layer = state.layer
-    if layer is not None and layer.children.pop(sender, None) is not None and not layer.children:
-        _stop_rounds(layer, out)
+    home = household(state)
+    if home is not None and home.children.pop(sender, None) is not None and not home.children:
+        _stop_rounds(home, out)
 
 
 # --- Watchdog and promotion (2.8, 2.9) -------------------------------------------------------------------------------
@@ -321,7 +371,7 @@ def _arm(state: State, child: Child, extra: float, out: Out) -> None:
     out.append(SetTimer("watchdog", wait))
 
 
-def _take_seeds(state: State, child: Child) -> None:
+def take_seeds(state: State, child: Child) -> None:
     """Those of the last keep-alive are alive; what the node knew when it joined is old."""
     if child.seeds:
         state.seeds = dict.fromkeys(child.seeds)
@@ -332,7 +382,10 @@ def father_is_silent(state: State, out: Out) -> None:
     child = state.child
     if child is None:
         return
-    _take_seeds(state, child)
+    take_seeds(state, child)
+    if child.above is not None and state.layer is None:
+        climb(state, child, child.above, out)
+        return
     if state.settings.recheck_on_promotion and state.layer is None and state.seeds:
         state.child = None  # R29: perhaps there is another super node; if not, the join ends in the layer
         state.joining = Joining(state.now)
@@ -344,6 +397,8 @@ def father_is_silent(state: State, out: Out) -> None:
 
 def promote(state: State, child: Child, out: Out) -> None:
     """Take the father's place: warn the brothers, inherit them, enter the layer."""
+    if state.moving:
+        membership.leave_layer(state, out)
     brothers = child.brothers(state.me)
     for brother in brothers:
         out.append(Send(brother, Promoted(state.name), "the father is silent, and this child takes its place"))
@@ -359,16 +414,88 @@ def promote(state: State, child: Child, out: Out) -> None:
         layer.children = dict.fromkeys(brothers, 0)
         layer.rounds = True
         out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
+    _adopt_brood(state, out)
+
+
+def _adopt_brood(state: State, out: Out) -> None:
+    """A sub node that becomes a super node keeps its own children."""
+    brood, layer = state.brood, state.layer
+    state.brood = None
+    if brood is not None and layer is not None and brood.children:
+        layer.children |= dict.fromkeys((one for one in brood.children if one not in layer.children), 0)
+        layer.rounds = True
+        out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
+
+
+def climb(state: State, child: Child, above: Endpoint, out: Out) -> None:
+    """In a large family the father's place is below his own father: take it, with the brothers."""
+    brothers = child.brothers(state.me)
+    for brother in brothers:
+        out.append(Send(brother, Promoted(state.name), "the father is silent, and this child takes its place"))
+    brood = state.brood = state.brood or Brood()
+    brood.children |= dict.fromkeys((one for one in brothers if one not in brood.children), 0)
+    state.child = None
+    out.append(CancelTimer("watchdog"))
+    set_role(state, "its father is silent", out)
+    state.joining = Joining(state.now)
+    ask_to_join(state, state.joining, above, out)
+    keep_alive(state, out)
+
+
+def on_below(state: State, sender: Endpoint, message: Below, out: Out) -> None:
+    """Go down one step; a father may send a child down that he has."""
+    joining, child = state.joining, state.child
+    home = household(state)
+    if message.name != state.name or message.head == state.me or (home is not None and message.head in home.children):
+        return
+    if joining is not None and joining.contact == sender and joining.representative:
+        joining.steps += 1
+        if joining.steps > MOST_STEPS:
+            _restart(state, joining, out)
+        else:
+            ask_to_join(state, joining, message.head, out)
+    elif joining is None and child is not None and child.father == sender and state.layer is None:
+        state.joining = Joining(state.now)
+        ask_to_join(state, state.joining, message.head, out)
+
+
+def take_child(state: State, home: Layer | Brood, sender: Endpoint, name: str, out: Out) -> bool:
+    """In a large family: take a child, or name the one below whom it should be. True if it was named."""
+    most = state.settings.family_most
+    if not most or sender in home.children or len(home.children) < most:
+        return False
+    stand_bys = {one.endpoint for one in state.layer.membership.by_filter(state.filter)} if state.layer else set()
+    heads = [one for one in home.children if one not in stand_bys][: 2 * most]
+    if not heads:
+        return False
+    send(state, sender, Below(pick(state.rng, heads), name), "this node has enough children", out)
+    return True
+
+
+def send_down(state: State, out: Out) -> None:
+    """A family that was inherited may have too many children: the latest go below the others."""
+    home, most = household(state), state.settings.family_most
+    if home is None or not most or len(home.children) <= 2 * most:
+        return
+    children = list(home.children)
+    stand_bys = {one.endpoint for one in state.layer.membership.by_filter(state.filter)} if state.layer else set()
+    heads = [one for one in children[:most] if one not in stand_bys]
+    for child in children[2 * most : 3 * most]:
+        if heads and child not in stand_bys:
+            send(state, child, Below(pick(state.rng, heads), state.name), "this node has too many children", out)
 
 
 def promoted_failed(state: State, to: Endpoint, message: Promoted, out: Out) -> None:
-    layer = state.layer
-    if layer is not None and layer.children.pop(to, None) is not None and not layer.children:
-        _stop_rounds(layer, out)
+    home = household(state)
+    if home is not None and home.children.pop(to, None) is not None and not home.children:
+        _stop_rounds(home, out)
 
 
 def on_promoted(state: State, sender: Endpoint, message: Promoted, out: Out) -> None:
-    child = state.child
+    child, former = state.child, state.former
+    if former is not None and sender in former.chain:
+        former.father = sender
+        return
     if child is None or message.name != state.name or sender == state.me:
         return
     child.father = sender
@@ -383,19 +510,22 @@ def on_promote_child(state: State, sender: Endpoint, message: PromoteChild, out:
     child = state.child
     if child is None or child.father != sender:
         return
-    _take_seeds(state, child)
+    take_seeds(state, child)
     state.child = None
     out.append(CancelTimer("watchdog"))
     if state.layer is None:
         membership.enter(state, "budget", out)
     else:
         set_role(state, "budget", out)
+    _adopt_brood(state, out)
 
 
 def leave_family(state: State, out: Out) -> None:
     """Forget father and brothers; the next keep-alive tells the father."""
     if state.child is not None:
-        _take_seeds(state, state.child)
-    state.joining = state.child = None
+        take_seeds(state, state.child)
+    if state.brood is not None:
+        _stop_rounds(state.brood, out)
+    state.joining = state.child = state.former = state.brood = None
     out.append(CancelTimer("watchdog"))
     out.append(CancelTimer("joining"))

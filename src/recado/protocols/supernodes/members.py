@@ -145,11 +145,11 @@ class View:
     @staticmethod
     def from_wire(plain: Any) -> View:
         """What ``to_wire`` gave; a WireError for anything else."""
-        upto, beyond = _pairs(plain[0], MOST_ORIGINS), _pairs(plain[1], MOST_ORIGINS)
-        sequencers = frozenset(msgspec.convert(plain[2], list[int]))
-        return View(
-            dict(upto), frozenset(beyond), None, sequencers
-        )  # a digest would cost as much as all events there ever were
+        first, second, third = plain
+        upto, beyond = _pairs(first, MOST_ORIGINS), _pairs(second, MOST_ORIGINS)
+        sequencers = frozenset(msgspec.convert(third, list[int]))
+        # a digest would cost as much as all events there ever were
+        return View(dict(upto), frozenset(beyond), None, sequencers)
 
 
 NOTHING_SEEN = View({}, frozenset(), 0, frozenset())

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from recado.protocols.machine import CancelTimer, Report, SetTimer
+from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
 from recado.protocols.supernodes.members import SPACE, Change, Endpoint, Home, Member, Membership, Stamp
 from recado.protocols.supernodes.messages import (
     Active,
@@ -27,7 +27,9 @@ from recado.protocols.supernodes.messages import (
     FiltersRequest,
     JoinRequest,
     MembershipCast,
+    NotYourChild,
     SeedsWanted,
+    Took,
     TryAnother,
     ViewRepair,
     ViewRepairReply,
@@ -62,6 +64,9 @@ MOST_HOPS = 2
 REPORT_AGAIN_SECONDS = 90.0
 
 MOST_DEPARTED = 64
+
+FAREWELL_SECONDS = 2.0
+"""A member that sees its own departure spread may go so much later, when the others have seen it too."""
 
 RETRY_GROWTH_LIMIT = 5
 
@@ -244,6 +249,39 @@ def _announced(state: State, layer: Layer, out: Out) -> None:
 def _activate(state: State, layer: Layer, out: Out) -> None:
     layer.active = True
     out.append(Report(Active(layer.why)))
+    if state.benefactor is not None:
+        send(state, state.benefactor, Took(state.name), "the heir is a member now", out)
+        state.benefactor = None
+    settle(state, out)
+
+
+def settle(state: State, out: Out) -> None:
+    """A node that changes its place has the new one: give up the old one, unless it still serves its heir."""
+    if state.former is not None:
+        out.append(Send(state.former.father, NotYourChild(), "a child that has another place now"))
+        state.former = None
+    if not state.moving or state.handover is not None:
+        return
+    if state.moving == "below" and state.child is not None:
+        leave_layer(state, out)
+        set_role(state, "its filter changed", out)
+    elif state.moving == "within" and state.layer is not None and state.layer.announced:
+        state.moving = ""
+        contact = random_member(state, state.layer)
+        if contact is not None and state.former_key is not None:
+            send(state, contact.endpoint, Departures((state.former_key,)), "the old identifier of a member", out)
+        state.former_key = None
+
+
+def move_within(state: State, layer: Layer, out: Out) -> None:
+    """Stay a member with another filter: under a new identifier, and under the old one until that is announced."""
+    state.moving = "within"
+    if state.former_key is None:
+        state.former_key = layer.key
+    state.joining = None
+    out.append(CancelTimer("joining"))
+    layer.why = "first"
+    _enter_again(state, layer, out)
 
 
 def _begin_member(state: State, layer: Layer, out: Out) -> None:
@@ -397,7 +435,7 @@ def _spread_new(state: State, layer: Layer, joins: tuple[Member, ...], full: fro
 
 def on_membership_cast(state: State, sender: Endpoint, message: MembershipCast, out: Out) -> None:
     layer = state.layer
-    if layer is None or message.to != layer.key:
+    if layer is None or message.to not in (layer.key, state.former_key):
         disown(state, sender, message.to, out)
     if layer is None or not layer.endpoints_loaded:
         return
@@ -444,7 +482,9 @@ def learn(state: State, layer: Layer, change: Change, out: Out) -> None:
     if not layer.announced:
         if key in change.join_keys:
             _announced(state, layer, out)
-    elif key in change.leave_keys:
+    elif key in change.leave_keys and state.left:
+        out.append(SetTimer("handover", FAREWELL_SECONDS))
+    elif key in change.leave_keys and state.moving != "below":
         _enter_again(state, layer, out)
     if not layer.batching:
         _lead(state, layer, out)
@@ -660,7 +700,7 @@ def _report_again(state: State, layer: Layer, out: Out) -> None:
 
 def on_view_repair(state: State, sender: Endpoint, message: ViewRepair, out: Out) -> None:
     layer = state.layer
-    if layer is None or message.to != layer.key:
+    if layer is None or message.to not in (layer.key, state.former_key):
         disown(state, sender, message.to, out)
     if layer is None or not layer.endpoints_loaded:
         return
@@ -721,10 +761,14 @@ def leave_layer(state: State, out: Out) -> None:
     layer = state.layer
     if layer is None:
         return
-    if layer.announced and len(layer.membership) > 1:
+    keys = (layer.key,) if layer.announced and layer.membership.find(layer.key) is not None else ()
+    if state.former_key is not None:
+        keys = (*keys, state.former_key)
+    if keys and len(layer.membership) > 1:
         contact = random_member(state, layer)
         if contact is not None:
-            send(state, contact.endpoint, Departures((layer.key,)), "this node leaves the layer", out)
+            send(state, contact.endpoint, Departures(keys), "this node leaves the layer", out)
+    state.moving, state.handover, state.former_key = "", None, None
     for timer in ("download", "join-retry", "filters", "repair", "batch", "leave", "sizer", "slot", "keepalive"):
         out.append(CancelTimer(timer))
     others = [random_member(state, layer) for _ in range(state.settings.seeds)] if layer.endpoints_loaded else []

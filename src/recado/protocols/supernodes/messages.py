@@ -84,6 +84,15 @@ class Promotion(Message, frozen=True, tag="P"):
     round: int
     children: tuple[Endpoint, ...]
     seeds: tuple[Endpoint, ...] = ()
+    above: Endpoint | None = None
+    """The father's father, in a large family."""
+
+
+class Below(Message, frozen=True, tag="B"):
+    """I have as many children as I take: ask this one. Or, from a father: he is your father now."""
+
+    head: Endpoint
+    name: str
 
 
 class LiveNodes(Message, frozen=True, tag="L"):
@@ -93,6 +102,20 @@ class LiveNodes(Message, frozen=True, tag="L"):
 
 class Promoted(Message, frozen=True, tag="PD"):
     """Our father is gone; I am your father now."""
+
+    name: str
+
+
+class TakeOver(Message, frozen=True, tag="TO"):
+    """Beyond the document: I leave, or have another filter now; take my place, with these brothers and members."""
+
+    name: str
+    children: tuple[Endpoint, ...]
+    membership: Membership | None = None
+
+
+class Took(Message, frozen=True, tag="TK"):
+    """The heir is an active member of the layer."""
 
     name: str
 
@@ -181,6 +204,10 @@ class TurmoilCast(Message, frozen=True, tag="TC"):
     view: View
     key: int
     """The sender's, which is a partner for repairs from now on."""
+    before: tuple[tuple[str, int], ...] = ()
+    """If events are ordered: by name of filter, the number of the publisher's previous event that it accepts."""
+    stamper: Endpoint | None = None
+    """Who knows that."""
 
 
 class TurmoilReject(Message, frozen=True, tag="TR"):
@@ -195,13 +222,15 @@ class TurmoilSubnode(Message, frozen=True, tag="TS"):
     id: EventId
     event: WireEvent
     rest: tuple[Endpoint, ...]
+    before: int = -2
 
 
 class PublishUp(Message, frozen=True, tag="PU"):
-    """A sub node hands its event to its father (R15)."""
+    """A sub node hands its event to its father (R15); if events are ordered, a new father gets earlier ones too."""
 
     id: EventId
     event: WireEvent
+    recent: tuple[tuple[int, WireEvent], ...] = ()
 
 
 class RepairTurmoil(Message, frozen=True, tag="RT"):
@@ -218,11 +247,32 @@ class TurmoilRepairReply(Message, frozen=True, tag="RR"):
     key: int
 
 
+class Fetch(Message, frozen=True, tag="F"):
+    """Which events of this publisher, with after < number <= upto, does my filter accept? I lack some."""
+
+    source: int
+    after: int
+    upto: int
+    key: int
+    """The sender's in the layer; -1 for a sub node."""
+
+
+class Fetched(Message, frozen=True, tag="FD"):
+    """Those that the sender has; ``numbers`` are all that there were, None if it cannot tell."""
+
+    source: int
+    after: int
+    upto: int
+    numbers: tuple[int, ...] | None
+    events: tuple[tuple[int, WireEvent], ...]
+
+
 MESSAGES = (
     FilterCheck | FilterReply | TryAnother | JoinNode | SuperNodeAccept | KNodeAccept | ParentNode | Promotion
-    | LiveNodes | Promoted | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
+    | LiveNodes | Promoted | TakeOver | Took | Below
+    | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
     | JoinRequest | Departures | MembershipCast | ViewRepair | ViewRepairReply | TurmoilCast | TurmoilReject
-    | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply
+    | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply | Fetch | Fetched
 )  # fmt: skip
 """The union that ``recado.protocols.wire.decoder`` takes."""
 
@@ -252,6 +302,14 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
             size += full * whole + rest * hashed
         return size
 
+    def take_over(message: TakeOver) -> int:
+        own = endpoint * len(message.children)
+        return own if message.membership is None else own + endpoints(Endpoints(message.membership))
+
+    def turmoil_cast(message: TurmoilCast) -> int:
+        stamps = settings.stamp_bytes * len(message.before) + (0 if message.stamper is None else endpoint)
+        return event + stamp + interval + stamp * message.view.size + stamps
+
     def empty(message: Any) -> int:
         return 0
 
@@ -263,9 +321,12 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         SuperNodeAccept: empty,
         KNodeAccept: empty,
         ParentNode: lambda m: endpoint + hashed,
-        Promotion: lambda m: endpoint * len(m.children),
+        Promotion: lambda m: endpoint * (len(m.children) + (m.above is not None)),
+        Below: lambda m: endpoint + hashed,
         LiveNodes: lambda m: endpoint * len(m.children),
         Promoted: empty,
+        TakeOver: take_over,
+        Took: empty,
         PromoteChild: lambda m: settings.slot_count_bytes,
         NotYourChild: empty,
         EndpointsRequest: empty,
@@ -277,10 +338,12 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         MembershipCast: lambda m: change(m.change) + interval + (settings.slot_count_bytes if m.slots else 0),
         ViewRepair: lambda m: stamp * m.view.size,
         ViewRepairReply: lambda m: sum(map(change, m.changes)) + (0 if m.view is None else stamp * m.view.size),
-        TurmoilCast: lambda m: event + stamp + interval + stamp * m.view.size,
+        TurmoilCast: turmoil_cast,
         TurmoilReject: lambda m: stamp + interval,
-        TurmoilSubnode: lambda m: event + endpoint * len(m.rest),
-        PublishUp: lambda m: event,
+        TurmoilSubnode: lambda m: event + endpoint * len(m.rest) + (0 if m.before < -1 else settings.slot_count_bytes),
+        PublishUp: lambda m: event + event * len(m.recent),
+        Fetch: lambda m: stamp + settings.slot_count_bytes,
+        Fetched: lambda m: stamp + settings.slot_count_bytes * len(m.numbers or ()) + event * len(m.events),
         RepairTurmoil: lambda m: stamp * len(m.ids),
         TurmoilRepairReply: lambda m: stamp * len(m.ids or ()) + event * len(m.events),
     }
@@ -293,7 +356,9 @@ def sizer_of(settings: SuperNodeSettings) -> Callable[[Any], int]:
 
     def size_of(message: Any) -> int:
         kind = type(message)
-        if kind is Promotion or kind is LiveNodes:  # most messages are, and a call costs as much as the rest
+        if (
+            kind is Promotion and message.above is None
+        ) or kind is LiveNodes:  # most messages are, and a call costs as much as the rest
             return endpoint * len(message.children) + extra
         return sizes[kind](message) + extra
 
@@ -308,9 +373,12 @@ CAUSES: dict[type, str] = {
     SuperNodeAccept: "family join",
     KNodeAccept: "family join",
     ParentNode: "family join",
+    Below: "family join",
     Promotion: "keep-alive",
     LiveNodes: "keep-alive",
     Promoted: "promotion",
+    TakeOver: "promotion",
+    Took: "promotion",
     PromoteChild: "sizer",
     NotYourChild: "promotion",
     EndpointsRequest: "endpoints",
@@ -327,6 +395,8 @@ CAUSES: dict[type, str] = {
     PublishUp: "events",
     RepairTurmoil: "event repair",
     TurmoilRepairReply: "event repair",
+    Fetch: "event repair",
+    Fetched: "event repair",
 }
 
 
@@ -373,7 +443,7 @@ MOST_NUMBER = 1 << 62
 
 def check_message(message: Any) -> None:
     """Raise a RecadoError for a message of the right form that no peer could have meant."""
-    for name in ("seeds", "children", "rest", "keys", "ids", "events", "changes"):
+    for name in ("seeds", "children", "rest", "keys", "ids", "events", "changes", "before", "recent", "numbers"):
         listed = getattr(message, name, None)
         if isinstance(listed, tuple) and len(listed) > MOST_LISTED:
             raise WireError(f"{name} has {len(listed):,} entries; the limit is {MOST_LISTED:,}")

@@ -26,8 +26,8 @@ from recado.protocols.machine import (
     Stimulus,
     TimerFired,
 )
-from recado.protocols.pubsub import OverlayProtocol, Publish, Subscribe, Unsubscribe
-from recado.protocols.supernodes import dissemination, family, membership, messages, repair, sizer
+from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, Unsubscribe
+from recado.protocols.supernodes import dissemination, family, leaving, membership, messages, recovery, repair, sizer
 from recado.protocols.supernodes.members import Home
 from recado.protocols.supernodes.settings import COMMON, SuperNodeSettings
 from recado.protocols.supernodes.state import (
@@ -56,8 +56,11 @@ HANDLERS: dict[type, Handler] = {
     messages.Promotion: family.on_promotion,
     messages.LiveNodes: family.on_live_nodes,
     messages.Promoted: family.on_promoted,
+    messages.Below: family.on_below,
+    messages.TakeOver: leaving.on_take_over,
+    messages.Took: leaving.on_took,
     messages.PromoteChild: family.on_promote_child,
-    messages.NotYourChild: family.on_not_your_child,
+    messages.NotYourChild: leaving.on_not_your_child,
     messages.EndpointsRequest: membership.on_endpoints_request,
     messages.Endpoints: membership.on_endpoints,
     messages.FiltersRequest: membership.on_filters_request,
@@ -73,6 +76,8 @@ HANDLERS: dict[type, Handler] = {
     messages.PublishUp: dissemination.on_publish_up,
     messages.RepairTurmoil: repair.on_repair_turmoil,
     messages.TurmoilRepairReply: repair.on_repair_reply,
+    messages.Fetch: recovery.on_fetch,
+    messages.Fetched: recovery.on_fetched,
 }
 
 
@@ -90,6 +95,7 @@ FAILURES: dict[type, Handler] = {
     messages.JoinNode: _contact_failed,
     messages.Promotion: family.promotion_failed,
     messages.Promoted: family.promoted_failed,
+    messages.TakeOver: leaving.take_over_failed,
     messages.PromoteChild: sizer.promote_child_failed,
     messages.EndpointsRequest: _download_failed,
     messages.FiltersRequest: _download_failed,
@@ -121,9 +127,11 @@ TIMERS: dict[str, TimerHandler] = {
     "repair": membership.repair,
     "keepalive": family.keep_alive,
     "watchdog": family.father_is_silent,
+    "handover": leaving.handover_is_over,
     "sizer": _evaluate,
     "slot": sizer.slot_is_due,
     "events": repair.repair_events,
+    "order": recovery.ask_for_missing,
     "outbox": dissemination.flush_outbox,
 }
 
@@ -173,6 +181,8 @@ class SuperNode:
                 _subscribe(state, subscription, out)
             case Asked(Unsubscribe(id)):
                 _unsubscribe(state, id, out)
+            case Asked(Leave()):
+                leaving.leave(state, out)
             case Asked(request):
                 raise SuperNodeError(f"{request!r} is no request to a super-node peer; see recado.protocols.pubsub")
             case Started():
@@ -226,10 +236,13 @@ def _set_filter(state: State) -> bool:
 
 def _change_filter(state: State, out: Out) -> None:
     """A node with another filter belongs elsewhere: it leaves, and joins again."""
+    old = state.name, state.filter
     if not _set_filter(state) or (state.layer is None and state.child is None and state.joining is None):
         return
     if state.layer is not None and state.layer.active and len(state.layer.membership) == 1:
         membership.rename(state, state.layer, out)
+        return
+    if state.settings.graceful and leaving.move(state, *old, out):
         return
     membership.leave_layer(state, out)
     family.leave_family(state, out)
@@ -251,6 +264,8 @@ def _inspect(state: State) -> dict[str, Any]:
         "events": {
             "delivered": state.delivered,
             "duplicates": state.duplicates,
+            "late": state.late,
+            "held": sum(len(flow.held) for flow in events.flows.values()) if events is not None else 0,
             "published": state.number,
             "waiting": len(state.outbox),
             "history": [list(one) for one in repair.recent(state, events)] if events is not None else [],
@@ -262,6 +277,7 @@ def _inspect(state: State) -> dict[str, Any]:
             "father": child.father,
             "brothers": child.brothers(state.me),
             "place": child.place,
+            "children": list(state.brood.children) if state.brood is not None else [],
             "watchdog_expires": child.due,
         }
     if layer is not None:
@@ -358,7 +374,7 @@ PROTOCOL = OverlayProtocol(
     messages=messages.MESSAGES,
     check=messages.check_message,
     common=COMMON,
-    requests=(Subscribe, Unsubscribe, Publish),
+    requests=(Subscribe, Unsubscribe, Publish, Leave),
     roles=describe_role,
     sections=describe_sections,
     joined=is_joined,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from recado.model.event import Event
 from recado.protocols.baselines.algebra import answers
 from recado.protocols.machine import SetTimer
-from recado.protocols.supernodes.dissemination import chain, consume
+from recado.protocols.supernodes.dissemination import consume, pass_down, pass_to_brood
 from recado.protocols.supernodes.members import Endpoint
 from recado.protocols.supernodes.membership import note_departure
 from recado.protocols.supernodes.messages import EventId, RepairTurmoil, TurmoilRepairReply
@@ -108,8 +108,10 @@ def on_repair_reply(state: State, sender: Endpoint, message: TurmoilRepairReply,
     for event_id, event in message.events:
         published = Publication(event_id, event)
         new = consume(state, published, out)
-        if new and layer is not None and state.child is None and answers(event)(state.filter):
-            chain(state, layer, published, None, out)
+        if new:
+            pass_to_brood(state, published, None, out)
+        if new and layer is not None and (state.child is None or state.handover is not None):
+            pass_down(state, layer, published, None, out)
     events = state.events
     if message.ids and events is not None:
         found = _bodies(state, events, message.ids, message.key)

@@ -114,6 +114,21 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     keep_seconds: float = 600.0
     """R34: how long bodies of events are kept, beside the last ``2 * history``."""
 
+    # -- beyond the document: all of it off, so that the plain protocol is the document's
+    graceful: bool = False
+    """A node that leaves or changes its filter hands its family over at once, and keeps its place meanwhile."""
+    linger_seconds: float = 60.0
+    """How long it waits at most for its heir to be a member."""
+    ordered: bool = False
+    """Events of one publisher are delivered in order; what is missing is asked for, and reported if it is lost."""
+    order_seconds: float = 2.0
+    """How long an event waits for those before it until they are asked for, and between two questions."""
+    order_tries: int = 5
+    stamp_bytes: int = 6
+    """A short name of a filter and the distance to its previous event."""
+    family_most: int = 0
+    """Children that a node takes; more hang below those, so that a family is a tree. 0: a family is one list."""
+
     # -- limits
     start_after_seconds: float = 0.0
     """How long a node that starts waits for its application's subscriptions before it joins."""
@@ -147,7 +162,7 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
             raise SettingsError("repair_seconds has to be between repair_least_seconds and repair_most_seconds")
 
 
-COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves")
+COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves", "ordered", "family_most")
 
 _POSITIVE = (
     "k", "slices", "join_batch", "join_batch_seconds", "leave_batch", "repair_seconds", "repair_least_seconds",
@@ -160,6 +175,8 @@ _NOT_NEGATIVE = (
     "download_start_seconds", "filter_pieces", "filter_seconds", "watchdog_grace_seconds", "eta_step_seconds",
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
     "start_after_seconds", "reunite_share",
+    "start_after_seconds", "linger_seconds", "order_seconds", "order_tries", "stamp_bytes",
+    "family_most",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),

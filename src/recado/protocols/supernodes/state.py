@@ -33,8 +33,8 @@ from recado.protocols.wire import write_filter
 Out = list[Effect]
 """Where handlers put their effects."""
 
-JOINING, SUB, K_NODE, SUPER = "joining", "sub", "k", "super"
-ROLES = (JOINING, SUB, K_NODE, SUPER)
+JOINING, SUB, K_NODE, SUPER, LEFT = "joining", "sub", "k", "super", "left"
+ROLES = (JOINING, SUB, K_NODE, SUPER, LEFT)
 
 MOST_SEEDS = 16
 
@@ -46,7 +46,7 @@ class SuperNodeError(RecadoError):
 class Joining:
     """A join by filter that is under way (2.5)."""
 
-    __slots__ = ("contact", "redirected", "redirects", "representative", "restarts", "since", "tried")
+    __slots__ = ("contact", "redirected", "redirects", "representative", "restarts", "since", "steps", "tried")
 
     def __init__(self, now: float) -> None:
         self.contact: Endpoint | None = None
@@ -54,7 +54,7 @@ class Joining:
         self.representative = False
         """Is it asked to be the father? Otherwise for a representative."""
         self.tried: dict[Endpoint, None] = {}
-        self.restarts = self.redirects = 0
+        self.restarts = self.redirects = self.steps = 0
         self.redirected = False
         """Has a K node answered? Then the filter has stand-bys, and it is worth waiting (R9)."""
         self.since = now
@@ -63,10 +63,12 @@ class Joining:
 class Child:
     """What a node knows as a child of a super node."""
 
-    __slots__ = ("chain", "due", "father", "place", "seeds", "since")
+    __slots__ = ("above", "chain", "due", "father", "place", "seeds", "since")
 
     def __init__(self, father: Endpoint, now: float) -> None:
         self.father = father
+        self.above: Endpoint | None = None
+        """The father's father, if he has one."""
         self.chain: tuple[Endpoint, ...] = ()
         """All children in the order of the last keep-alive, this node too."""
         self.place = 0
@@ -78,6 +80,27 @@ class Child:
 
     def brothers(self, me: NodeId) -> list[Endpoint]:
         return [one for one in self.chain if one != me]
+
+
+class Brood:
+    """The children of a sub node, in a family that is too large for one list (``large``)."""
+
+    __slots__ = ("children", "round", "rounds")
+
+    def __init__(self) -> None:
+        self.children: dict[Endpoint, int] = {}
+        self.round = 0
+        self.rounds = False
+
+
+class Handover:
+    """A family that its father gives away while he still serves it (``leaving``)."""
+
+    __slots__ = ("children", "filter", "heir", "name")
+
+    def __init__(self, name: str, text: str, children: tuple[Endpoint, ...]) -> None:
+        self.name, self.filter, self.children = name, text, children
+        self.heir: Endpoint | None = None
 
 
 class Sizer:
@@ -148,12 +171,36 @@ class Publication(NamedTuple):
     event: Event
 
 
+class Flow:
+    """The events of one publisher at a node that delivers them in order (``order``)."""
+
+    __slots__ = ("complete", "first", "held", "last", "numbers", "stamper", "tries")
+
+    def __init__(self, last: int) -> None:
+        self.last = self.complete = last
+        """All up to ``last`` was delivered or given up; all after ``complete`` was delivered."""
+        self.held: dict[int, tuple[Event, int]] = {}
+        """What waits for others, each with the number that comes before it."""
+        self.numbers: list[int] = []
+        """The latest that were delivered."""
+        self.stamper: Endpoint | None = None
+        self.tries = 0
+        self.first = True
+        """Has nothing been delivered yet?"""
+
+
 class Events:
     """The events that a node has had, in the order in which they came."""
 
-    __slots__ = ("bodies", "history", "repairing", "seen")
+    __slots__ = ("before", "bodies", "flows", "history", "logs", "repairing", "seen", "stamps", "waiting")
 
     def __init__(self) -> None:
+        # if events are ordered: see ``order``
+        self.flows: dict[int, Flow] = {}
+        self.logs: dict[int, dict[int, Event]] = {}
+        self.stamps: dict[EventId, tuple[Endpoint | None, dict[str, int]]] = {}
+        self.before: dict[EventId, int] = {}
+        self.waiting = False
         self.bodies: dict[EventId, tuple[Event, float]] = {}
         """With the time when they came; those that were only published or relayed too."""
         self.history: dict[EventId, None] = {}
@@ -167,8 +214,9 @@ class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
-        "bootstrap", "child", "delivered", "duplicates", "events", "filter", "home", "joining", "layer", "me", "name",
-        "now", "number", "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
+        "benefactor", "bootstrap", "brood", "child", "delivered", "duplicates", "events", "filter", "former",
+        "former_key", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now", "number",
+        "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions", "told",
     )  # fmt: skip
 
     now: float
@@ -193,7 +241,17 @@ class State:
         self.source = self.number = 0
         """Under which key it publishes, and how much it has published."""
         self.outbox: list[Publication] = []
-        self.delivered = self.duplicates = 0
+        self.delivered = self.duplicates = self.late = 0
+        # what a node has while it changes its place in good order: see ``leaving``
+        self.left = False
+        self.moving = ""
+        self.former: Child | None = None
+        self.former_key: int | None = None
+        self.handover: Handover | None = None
+        self.benefactor: Endpoint | None = None
+        self.brood: Brood | None = None
+        self.told: Endpoint | None = None
+        """Which father knows this node's earlier events."""
 
 
 NO_FILTER = write_filter(FALSE)
@@ -212,6 +270,11 @@ def _canonical(filters: tuple[Filter, ...]) -> str:
     return write_filter(normal_form(filters[0] if len(filters) == 1 else Or(filters)))
 
 
+def household(state: State) -> Layer | Brood | None:
+    """Where a node keeps its children: a super node in its layer, a sub node in its brood."""
+    return state.layer if state.layer is not None and state.child is None else state.brood
+
+
 def draw_key(state: State) -> int:
     return state.rng.randrange(SPACE)
 
@@ -221,7 +284,7 @@ def set_role(state: State, why: str, out: Out) -> None:
     if state.child is not None:
         role = SUB if state.layer is None else K_NODE
     else:
-        role = JOINING if state.layer is None else SUPER
+        role = SUPER if state.layer is not None else LEFT if state.left else JOINING
     if role != state.role:
         state.role = role
         out.append(Report(RoleChanged(role, why)))

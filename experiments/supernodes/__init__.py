@@ -1,0 +1,1 @@
+"""The super-node document, again."""

@@ -1,0 +1,227 @@
+"""What lies beyond the super-node document, each measured against the plain protocol.
+
+Every study runs both sides in the simulator with the same peers, the same seed and the same network, and gives one row
+a side: a dict of figures. ``STUDIES`` has them by the name of the setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from recado.protocols.machine import NodeId
+from recado.protocols.pubsub import Leave, Left, Missed
+from recado.protocols.supernodes.settings import SuperNodeSettings
+from recado.sim.kernel import Simulation, stream
+from recado.sim.peers import Peers, Population
+
+Row = dict[str, Any]
+
+QUICK = SuperNodeSettings(
+    download_start_seconds=2.0,
+    filter_pieces=0,
+    serving="always",
+    join_batch_seconds=10.0,
+    leave_batch_seconds=10.0,
+    repair_seconds=15.0,
+    repair_least_seconds=5.0,
+    repair_most_seconds=30.0,
+)
+"""The document's families and events over a layer that settles quickly."""
+
+NEVER = float("inf")
+
+
+def replace(settings: SuperNodeSettings, **changes: Any) -> SuperNodeSettings:
+    return msgspec.structs.replace(settings, **changes)
+
+
+def settle_peers(peers: Peers, filters: Sequence[int], gap_seconds: float = 1.0, rest_seconds: float = 90.0) -> None:
+    """Let one peer arrive for each of these filters, to stay."""
+    for number in filters:
+        peers.arrive(NEVER, number)
+        peers.run(gap_seconds)
+    peers.run(rest_seconds)
+
+
+def wanted(peers: Peers, number: int) -> list[int]:
+    """The live peers that have this filter of a population of integers."""
+    return [record.node for record in peers.live.values() if record.filter == number]
+
+
+def count_bytes(simulation: Simulation) -> int:
+    return sum(one.bytes for one in simulation.sent.values())
+
+
+# --- Leaving in good order -------------------------------------------------------------------------------------------
+
+
+def study_leaving(seed: int = 0, families: int = 8, size: int = 6, wait_seconds: float = 100.0) -> list[Row]:
+    """Super nodes leave one by one, silently or in good order, while every family is sent an event a second.
+
+    ``gap_seconds``: the mean time in which no child of the family got anything.
+    """
+    rows = []
+    for graceful in (False, True):
+        settings = replace(QUICK, graceful=graceful, event_repair=False)
+        peers = Peers(Population(rate=1.0, session_seconds=families * 10.0), settings, seed)
+        gone: list[NodeId] = []
+
+        def report(now: float, node: NodeId, fact: Any, peers: Peers = peers, gone: list[NodeId] = gone) -> None:
+            if type(fact) is Left:
+                gone.append(node)
+                peers.simulation.at(now, lambda: peers.leave(int(str(node))))
+
+        peers.watch_fact = report
+        settle_peers(peers, [*range(families), *(number for number in range(families) for _ in range(size - 1))])
+        before = count_bytes(peers.simulation)
+        expected = missed = 0
+        silences = []
+        for number in range(families):
+            father, *children = wanted(peers, number)
+            publisher = next(node for node in peers.live if peers.live[node].filter != number)
+            peers.simulation.ask(father, Leave())
+            begun, published = peers.simulation.now, []
+            for _ in range(round(wait_seconds)):
+                published.append(peers.publish(publisher, number).id)
+                peers.run(1.0)
+            peers.run(5.0)
+            for child in children:
+                got = [time for time, node, event in peers.deliveries if node == child and time >= begun]
+                expected += len(published)
+                missed += len(published) - len(got)
+                silences.append(max(two - one for one, two in pairwise([begun, *got])))
+        rows.append(
+            {
+                "setting": "graceful" if graceful else "plain",
+                "families": families,
+                "missed_share": missed / expected,
+                "gap_seconds": sum(silences) / len(silences),
+                "bytes": count_bytes(peers.simulation) - before,
+                "left": len(gone),
+            }
+        )
+    return rows
+
+
+# --- Order and completeness ------------------------------------------------------------------------------------------
+
+
+def study_order(seed: int = 0, count: int = 120, events: int = 120, deaths: int = 40) -> list[Row]:
+    """Peers with nested thresholds; a few of them publish often, and others die without a word meanwhile.
+
+    ``known_share``: of the events that a live peer wanted and did not get, those that a gap told it of.
+    """
+    rows = []
+    for ordered, repair in ((False, True), (True, True), (False, False), (True, False)):
+        settings = replace(QUICK, ordered=ordered, event_repair=repair)
+        peers = Peers(Population(rate=1.0, session_seconds=50.0, filters="nested"), settings, seed)
+        gaps: list[tuple[NodeId, Missed]] = []
+
+        def see(now: float, node: NodeId, fact: Any, gaps: list[tuple[NodeId, Missed]] = gaps) -> None:
+            if type(fact) is Missed:
+                gaps.append((node, fact))
+
+        peers.watch_fact = see
+        rng = stream(seed, "order")
+        filters = peers.population.filter_count
+        settle_peers(peers, [rng.randrange(filters) for _ in range(count)])
+        before = count_bytes(peers.simulation)
+        publishers = list(peers.live)[:6]
+        published: dict[str, tuple[float, int, int, float]] = {}
+        numbers = dict.fromkeys(publishers, 0)
+        victims = [node for node in peers.live if node not in publishers]
+        for turn in range(events):
+            publisher = publishers[rng.randrange(len(publishers))]
+            value = rng.random() * filters
+            numbers[publisher] += 1
+            event = peers.publish(publisher, value)
+            published[event.id] = peers.simulation.now, publisher, numbers[publisher], value
+            if turn % (events // deaths) == 0:
+                peers.leave(victims.pop(rng.randrange(len(victims))))
+            peers.run(0.5)
+        peers.run(120.0)
+        got: dict[int, list[str]] = {node: [] for node in peers.live}
+        delays = []
+        for time, node, id in peers.deliveries:
+            if node in got:
+                got[node].append(id)
+                delays.append(time - published[id][0])
+        swaps = lacking = known = expected = 0
+        for node, ids in got.items():
+            highest: dict[int, int] = {}
+            for id in ids:
+                _, publisher, number, _ = published[id]
+                swaps += number < highest.get(publisher, 0)
+                highest[publisher] = max(number, highest.get(publisher, 0))
+            want = [id for id, one in published.items() if one[3] < peers.live[node].filter + 1]
+            expected += len(want)
+            for id in set(want) - set(ids):
+                _, publisher, number, _ = published[id]
+                source = peers.machine(publisher).state.source
+                lacking += 1
+                known += any(
+                    who == node and gap.publisher == source and gap.after < number <= gap.upto for who, gap in gaps
+                )
+        rows.append(
+            {
+                "setting": "ordered" if ordered else "plain",
+                "event_repair": repair,
+                "expected": expected,
+                "delivered_share": 1 - lacking / expected,
+                "out_of_order": swaps,
+                "missed": lacking,
+                "known_share": known / lacking if lacking else 1.0,
+                "mean_delay_seconds": sum(delays) / len(delays),
+                "bytes": count_bytes(peers.simulation) - before,
+            }
+        )
+    return rows
+
+
+# --- Large families --------------------------------------------------------------------------------------------------
+
+
+def study_large(seed: int = 0, sizes: Sequence[int] = (100, 400), most: int = 16, rate: float = 20.0) -> list[Row]:
+    """Families of equal subscriptions, as one list or as a tree: an event's way, and what a node pays for keep-alives.
+
+    A list of more than a few hundred does not work at all: one round takes longer than the watchdogs wait.
+    """
+    rows = []
+    for size in sizes:
+        for limit in (0, most):
+            settings = replace(QUICK, family_most=limit, event_repair=False)
+            peers = Peers(Population(rate=1.0, session_seconds=10.0), settings, seed)
+            settle_peers(peers, [0, 1], 20.0, 20.0)
+            settle_peers(peers, [1] * size, 1 / rate, 120.0)
+            nodes = {node: peers.simulation.nodes[node] for node in peers.live}
+            before = {node: one.up_bytes for node, one in nodes.items()}
+            peers.run(90.0)
+            paid = [(nodes[node].up_bytes - before[node]) / 90.0 for node in nodes if peers.live[node].role == "sub"]
+            begun = peers.simulation.now
+            event = peers.publish(0, 1.0)
+            peers.run(120.0)
+            times = [time - begun for time, _, id in peers.deliveries if id == event.id]
+            rows.append(
+                {
+                    "setting": "large" if limit else "plain",
+                    "family": size,
+                    "super_nodes": sum(1 for record in peers.live.values() if record.role == "super"),
+                    "reached_share": len(times) / (size + 1),
+                    "mean_delay_seconds": sum(times) / max(1, len(times)),
+                    "last_delay_seconds": max(times, default=0.0),
+                    "keepalive_bytes_per_second": sum(paid) / max(1, len(paid)),
+                    "keepalive_most_bytes_per_second": max(paid, default=0.0),
+                }
+            )
+    return rows
+
+
+STUDIES: Mapping[str, Callable[..., list[Row]]] = {
+    "graceful": study_leaving,
+    "ordered": study_order,
+    "family_most": study_large,
+}
