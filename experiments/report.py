@@ -73,7 +73,8 @@ def _how(experiment: Experiment, results: Results) -> list[Block]:
         steps = sum(int(row["steps"]) for rows in results.rows.values() for row in rows)
         made += f"{count:,} runs of {steps:,} events in all, "
     made += f"{len(results.studies)} studies."
-    return [Code(f"python -m experiments run {experiment.name}{' --quick' if results.quick else ''}"), Text(made)]
+    size = " --quick" if results.quick else " --full" if experiment.full else ""
+    return [Code(f"python -m experiments run {experiment.name}{size}"), Text(made)]
 
 
 def _summary(judged: Sequence[Judged]) -> list[Block]:

@@ -1,0 +1,1 @@
+"""What the super-node document measured, measured again."""
