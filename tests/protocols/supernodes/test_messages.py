@@ -15,6 +15,8 @@ from recado.protocols.supernodes import Home, SuperNode
 from recado.protocols.supernodes import messages as m
 from recado.protocols.supernodes.members import SPACE, Change, Member, View
 from recado.protocols.wire import WireError
+from recado.sim.runs.run import execute_run
+from recado.sim.runs.scenario import parse_scenario
 
 PROTOCOL = find_protocol("super-nodes").configure({})
 MANY = tuple(range(30_000))
@@ -119,3 +121,15 @@ def test_a_system_over_the_wire_does_what_a_shared_one_does(k):
     assert [(state.me, state.role) for state in one.states()] == [(state.me, state.role) for state in two.states()]
     assert sorted(one.deliveries) == sorted(two.deliveries)
     assert len(one.sends) == len(two.sends)
+
+
+def test_a_scenario_file_runs_it():
+    text = (
+        '[topology]\nnodes = 15\n[network]\ndelay = "uniform"\nmean = 0.2\n'
+        '[protocol]\nname = "super-nodes"\noptions = { k = 2 }\n'
+        "[workload]\noperations = 8\nsubscriptions = 10\noverlap = 0.6\nwidth = 0.4\n"
+    )
+    outcome = execute_run(parse_scenario(text).runs()[0])
+    assert outcome.metrics["deliveries.expected"] > 10
+    assert outcome.metrics["deliveries.ok"] == outcome.metrics["deliveries.expected"]
+    assert outcome.metrics["deliveries.unexpected"] == outcome.metrics["deliveries.duplicated"] == 0
