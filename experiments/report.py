@@ -48,7 +48,7 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
     folder.mkdir(parents=True, exist_ok=True)
     expected = experiment.expected()
     measured = experiment.measure(results)
-    judged = tuple(judge(line, measured, results.quick, expected.columns) for line in expected.lines)
+    judged = tuple(judge(line, measured, results.quick, expected.columns, experiment.full) for line in expected.lines)
     blocks = [
         Heading(experiment.title, 1),
         Text(experiment.introduction),

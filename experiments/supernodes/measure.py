@@ -7,10 +7,11 @@ not run is simply not there, and what was judged by it is "not measured".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import fsum
 
 from experiments.base import Results
-from experiments.supernodes.plan import BUDGET_BYTES_PER_SECOND, DEFAULT, FULL, QUICK, STALE, Size, studies
+from experiments.supernodes.plan import BUDGET_BYTES_PER_SECOND, DEFAULT, FULL, STALE, studies
 from experiments.supernodes.stints import Numbers
 from recado.sim.runs.plot import Estimate, estimate
 
@@ -22,20 +23,14 @@ RATES = ("1.4", "1.05")
 Sample = Mapping[str, Sequence[float]]
 
 
-def size_of(results: Results, full: bool) -> Size:
-    return QUICK if results.quick else FULL if full else DEFAULT
-
-
 def samples(results: Results) -> dict[str, dict[str, list[float]]]:
     """By variant and metric, what each seed gave."""
     found: dict[str, dict[str, list[float]]] = {}
-    for size in (DEFAULT, FULL):
-        for study, (variant, _) in studies(size).items():
-            for name, value in results.studies.get(study, {}).items():
-                if isinstance(value, (int, float)):
-                    found.setdefault(variant, {}).setdefault(name, []).append(float(value))
-        if found:
-            break
+    known = {**studies(DEFAULT), **studies(FULL)}
+    for study, answers in results.studies.items():
+        for name, value in answers.items():
+            if isinstance(value, (int, float)):
+                found.setdefault(known[study][0], {}).setdefault(name, []).append(float(value))
     return found
 
 
@@ -102,7 +97,9 @@ def _costs(get: _Get) -> Numbers:
         for r in REDUNDANCIES:
             found |= _with(f"cost.{way}.{r}", _ratio, get(f"super-1.4-{r}.layer.{way}.rate"), base)
         points = [(float(r), get(f"super-1.4-{r}.layer.{way}.rate")) for r in REDUNDANCIES]
-        found |= _with(f"cost.{way}.linear", lambda: _straight([(x, y) for x, y in points if y is not None]))
+        known = [(x, y) for x, y in points if y is not None]
+        if len(known) > 2:
+            found[f"cost.{way}.linear"] = _straight(known)
         for k in (2, 3, 4):
             found |= _with(f"k{k}.cost.{way}", _ratio, get(f"k{k}.layer.{way}.rate"), base)
             reference = get(f"super-1.4-0.8.layer.{way}.rate")
@@ -126,8 +123,6 @@ def _costs(get: _Get) -> Numbers:
 def _straight(points: Sequence[tuple[float, float]]) -> float:
     """How much of the spread a straight line explains: 1 if all points lie on it."""
     n, mean_x, mean_y = len(points), fsum(x for x, _ in points), fsum(y for _, y in points)
-    if n < 3:
-        raise ZeroDivisionError
     mean_x, mean_y = mean_x / n, mean_y / n
     both = fsum((x - mean_x) * (y - mean_y) for x, y in points)
     return both**2 / (fsum((x - mean_x) ** 2 for x, _ in points) * fsum((y - mean_y) ** 2 for _, y in points))
@@ -231,7 +226,7 @@ def _stale(get: _Get) -> Numbers:
             found[f"{name}.lost"] = 100 - delivered
             points.append((stale, 100 - delivered))
     points.sort()
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if y0 <= 13 <= y1 and y1 > y0:
             found["stale.crossing"] = x0 + (13 - y0) / (y1 - y0) * (x1 - x0)
     if len(points) > 1:
