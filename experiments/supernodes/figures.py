@@ -1,20 +1,22 @@
 """The document's figures 5.1 to 5.10, and three that its text asks for. It prints no numbers for any of the curves.
 
 Lines by session time are means over the stints of a length; a stint is the time in the layer, and in figure 5.8 the
-time as a sub node. Bands are 95% intervals where a variant has more than one seed.
+time as a sub node. Bands in the other figures are 95% intervals where a variant has more than one seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from experiments.base import Figure, Results
 from experiments.expected import ExperimentError
 from experiments.supernodes.diagrams import family, membership_tree
 from experiments.supernodes.measure import samples
 from experiments.supernodes.plan import STALE
-from recado.sim.runs.plot import Look, Point, Series, draw, estimate
+from recado.sim.runs.plot import COLOURS, Look, Point, Series, draw, estimate, new_figure, save, styled
 
 SESSION = "session, hours"
 COST = "B/s"
@@ -32,28 +34,46 @@ def _draw(lines: Sequence[Series], look: Look, path: Path) -> None:
 
 
 def _by_session(results: Results, variant: str, metric: str, label: str) -> Series:
-    """A metric by the length of stints."""
+    """A metric by the length of stints; points are in the middle of their bins."""
     start = f"{metric}.bin."
     found = {
         float(name[len(start) :]): values
         for name, values in samples(results).get(variant, {}).items()
         if name.startswith(start)
     }
-    return Series(label, tuple(Point(x, estimate(found[x])) for x in sorted(found)))
+    half = min((after - before for before, after in pairwise(sorted(found))), default=0.0) / 2
+    return Series(label, tuple(Point(x + half, estimate(found[x])) for x in sorted(found)))
 
 
 def _sessions(variants: Sequence[tuple[str, str]], kind: str = "layer", log_y: bool = False) -> _Drawing:
-    """Upload and download of several variants."""
+    """Upload and download of several variants: a colour each, and a broken line on a wide one."""
 
     def drawn(results: Results, path: Path) -> None:
-        lines = [
-            _by_session(results, variant, f"{kind}.{way}", f"{label}, {way}")
+        pairs = [
+            [_by_session(results, variant, f"{kind}.{way}", label) for way in ("up", "down")]
             for variant, label in variants
-            for way in ("up", "down")
         ]
-        _draw(lines, Look(SESSION, COST, log_y=log_y), path)
+        pairs = [pair for pair in pairs if pair[0].points]
+        if not pairs:
+            raise ExperimentError("nothing was run that this figure shows")
+        with styled():
+            figure, axes = new_figure()
+            for number, pair in enumerate(pairs):
+                for line, look in zip(pair, (UP, DOWN), strict=True):
+                    x, y = [point.x for point in line.points], [point.y.mean for point in line.points]
+                    axes.plot(x, y, color=COLOURS[number], **look)
+                axes.plot([], [], color=COLOURS[number], label=pair[0].label)
+            axes.plot([], [], color="#888888", label="upload", **UP)
+            axes.plot([], [], color="#888888", label="download", **DOWN)
+            axes.set(xlabel=SESSION, ylabel=COST, **({"yscale": "log"} if log_y else {"ylim": (0, None)}))
+            axes.legend()
+            save(figure, [path])
 
     return drawn
+
+
+UP: dict[str, Any] = {"linewidth": 4.0, "alpha": 0.45, "marker": ""}
+DOWN: dict[str, Any] = {"linewidth": 1.4, "linestyle": "--", "marker": "."}
 
 
 def _causes(results: Results, path: Path) -> None:

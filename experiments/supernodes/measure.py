@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import fsum
 
 from experiments.base import Results
-from experiments.supernodes.plan import BUDGET_BYTES_PER_SECOND, DEFAULT, FULL, STALE, studies
+from experiments.supernodes.plan import DEFAULT, FULL, STALE, studies
 from experiments.supernodes.stints import Numbers
 from recado.sim.runs.plot import Estimate, estimate
 
@@ -112,6 +112,9 @@ def _costs(get: _Get) -> Numbers:
     if long and down:
         found["base.long"] = fsum(up[one] for one in long) / fsum(down[one] for one in long)
         found["base.short"] = fsum((up[min(up)], down[min(down)])) / fsum((up[max(long)], down[max(long)]))
+        short = get.bins("super-1.4-0.1.layer.up"), get.bins("super-1.4-0.1.layer.down")
+        if all(short):
+            found["short.0.1"] = fsum(one[min(one)] for one in short) / fsum((up[min(up)], down[min(down)]))
     repair, joins = get("base-1.4.cause.membership repair.rate"), get("base-1.4.cause.joins.rate")
     found |= _with("base.repair_share", _ratio, repair, joins)
     structure = get.several(f"super-1.4-0.8.cause.{cause}.rate" for cause in ("keep-alive", "promotion"))
@@ -125,14 +128,15 @@ def _straight(points: Sequence[tuple[float, float]]) -> float:
     n, mean_x, mean_y = len(points), fsum(x for x, _ in points), fsum(y for _, y in points)
     mean_x, mean_y = mean_x / n, mean_y / n
     both = fsum((x - mean_x) * (y - mean_y) for x, y in points)
-    return both**2 / (fsum((x - mean_x) ** 2 for x, _ in points) * fsum((y - mean_y) ** 2 for _, y in points))
+    spread = fsum((y - mean_y) ** 2 for _, y in points)
+    return both**2 / (fsum((x - mean_x) ** 2 for x, _ in points) * spread) if spread else 1.0
 
 
 def _composition(get: _Get) -> Numbers:
     found: Numbers = {}
     for r in REDUNDANCIES:
         shares = [get(f"super-{rate}-{r}.entries.share") for rate in RATES]
-        found |= _with(f"entries.{r}.at_1.4", lambda share: 1.4 * share, shares[0])
+        found |= _with(f"super-1.4-{r}.entries.at_1.4", lambda share: 1.4 * share, shares[0])
         found |= _with(f"entries.{r}.difference", lambda one, other: abs(one - other), *shares)
         children = get(f"super-1.4-{r}.share.children")
         found |= _with(f"children.{r}.theory", lambda one, r=r: one / (float(r) / (1 - float(r))), children)
@@ -187,10 +191,9 @@ def _standbys(get: _Get) -> Numbers:
 def _sizer(get: _Get) -> Numbers:
     """Table 5.9: the mean over the lengths of stints of what the sizer adds, in shares of the budget."""
     found: Numbers = {}
-    rate, arrivals = get("super-1.4-0.8.entries.rate"), get("super-1.4-0.8.entries.share")
-    if rate is None or not arrivals:
+    budget = get("sizer-increment.budget")
+    if not budget:
         return found
-    budget = BUDGET_BYTES_PER_SECOND * (rate / arrivals) / 1.4
     for mode in ("increment", "limit"):
         for way in ("up", "down"):
             with_sizer, without = (get.bins(f"{name}.layer.{way}") for name in (f"sizer-{mode}", "super-1.4-0.8"))

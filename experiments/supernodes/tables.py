@@ -247,7 +247,7 @@ def _events(page: Page) -> Table:
         metrics = ("delivered.all", "delivered.super", "delivered.sub", "latency")
         cells = [page.cell(name, metric, value) for metric, value in zip(metrics, published, strict=True)]
         more = [page.cell(name, metric) for metric in ("delivered.by_event", "delivered.by_node", "events")]
-        rows.append((label, *cells, *more, page.cell(name, "false_positives", 0)))
+        rows.append((label, *cells, *more, page.cell(name, "false_positives")))
     heads = (
         "", "delivered, %", "super nodes", "sub nodes", "mean time, s", "mean of events", "mean of nodes", "events",
         "false positives",
