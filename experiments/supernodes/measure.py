@@ -140,9 +140,9 @@ def _composition(get: _Get) -> Numbers:
         found |= _with(f"entries.{r}.difference", lambda one, other: abs(one - other), *shares)
         children = get(f"super-1.4-{r}.share.children")
         found |= _with(f"children.{r}.theory", lambda one, r=r: one / (float(r) / (1 - float(r))), children)
-    found["entries.difference"] = max(
-        (float(found[name]) for name in list(found) if name.endswith(".difference")), default=0.0
-    )
+    apart = [float(value) for name, value in found.items() if name.endswith(".difference")]
+    if apart:
+        found["entries.difference"] = max(apart)
     excess = get("super-1.4-0.8.entries.share"), get("super-1.4-0.8.share.super")
     found |= _with("entries.over_share", lambda one, other: one - other, *excess)
     few = get.several(f"super-{rate}-{r}.entries.concurrent" for rate in RATES for r in ("0.1", "0.2", "0.4", "0.5"))

@@ -85,7 +85,7 @@ def _parameters() -> Table:
     return Table(("parameter", "value", "table"), rows)
 
 
-PUBLISHED_COMPOSITION = {
+PUBLISHED_COMPOSITION: dict[str, Sequence[float | str]] = {
     "0.2": (0.75, 0.31, 0.77),
     "0.4": (0.59, 0.68, 0.67),
     "0.6": (0.41, 1.51, 0.59),
@@ -98,7 +98,7 @@ def _composition(page: Page) -> Table:
     for tenth in range(1, 10):
         r = f"0.{tenth}"
         if page.has(f"super-1.4-{r}"):
-            published = PUBLISHED_COMPOSITION.get(r, (UNKNOWN,) * 3)
+            published: Sequence[float | str] = PUBLISHED_COMPOSITION.get(r, (UNKNOWN,) * 3)
             metrics = zip(("share.super", "share.children", "entries.share"), published, strict=True)
             cells = [page.cell(f"super-1.4-{r}", metric, value) for metric, value in metrics]
             rows.append((r, f"{1 - tenth / 10:.2f}", f"{tenth / (10 - tenth):.2f}", *cells))
@@ -238,12 +238,13 @@ def _sizer(page: Page) -> Table:
 
 def _events(page: Page) -> Table:
     rows = []
-    for name, label, published in (
+    lines: Sequence[tuple[str, str, Sequence[float | str]]] = (
         ("events-all", "accept_all, no repair", (87, 86.97, 86.96, 1.7)),
         ("events-all-repaired", "accept_all, repair", (99.96, 99.98, 99.98, 3.6)),
         ("events-nested", "nested, no repair", (UNKNOWN,) * 4),
         ("events-nested-repaired", "nested, repair", (UNKNOWN,) * 4),
-    ):
+    )
+    for name, label, published in lines:
         metrics = ("delivered.all", "delivered.super", "delivered.sub", "latency")
         cells = [page.cell(name, metric, value) for metric, value in zip(metrics, published, strict=True)]
         more = [page.cell(name, metric) for metric in ("delivered.by_event", "delivered.by_node", "events")]
