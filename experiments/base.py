@@ -19,7 +19,7 @@ from experiments.expected import Expected, ExperimentError, Measured, read_expec
 from recado.sim.runs.results import Row
 from recado.sim.runs.scenario import Scenario, Setting, parse_scenario
 
-NAMES = ("trees", "semantics", "mobility")
+NAMES = ("trees", "semantics", "mobility", "super-nodes")
 QUICK_NODES = 25
 QUICK_OPERATIONS = 16
 LARGE_NODES = 500
@@ -58,9 +58,13 @@ class Experiment(msgspec.Struct, frozen=True):
     """Rooms of the package, beside those of the simulator, whose code decides what studies answer."""
     inputs: Callable[[], str] = str
     """A fingerprint of what the studies' answers depend on beside the code, such as a lexicon of the user's."""
+    sources: tuple[str, ...] = ()
+    """Files of the experiment's folder that decide what studies answer; all of them if not given."""
+    full: bool = False
+    """Is this the document's own size, which takes hours? See ``load``."""
 
     def folder(self) -> Traversable:
-        return files("experiments") / self.name
+        return files("experiments") / package(self.name)
 
     def expected(self) -> Expected:
         path = self.folder() / "expected.toml"
@@ -89,9 +93,18 @@ def _smaller(setting: Setting) -> Setting:
     return replace(setting, topology=topology, workload=workload, run=replace(setting.run, repeats=1))
 
 
-def load(name: str) -> Experiment:
+def package(name: str) -> str:
+    """The folder of an experiment's code."""
+    return name.replace("-", "")
+
+
+def load(name: str, full: bool = False) -> Experiment:
+    """An experiment by its name; ``full`` in the size that the document has, if that is another one."""
     if name not in NAMES:
         raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(NAMES)}")
-    experiment = import_module(f"experiments.{name}.experiment").EXPERIMENT
+    module = import_module(f"experiments.{package(name)}.experiment")
+    experiment = getattr(module, "FULL", None) if full else module.EXPERIMENT
+    if experiment is None:
+        raise ExperimentError(f"{name} has no other size: what it runs is all that the document has")
     assert isinstance(experiment, Experiment)
     return experiment

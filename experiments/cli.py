@@ -57,6 +57,7 @@ def run(
     /,
     *,
     quick: bool = False,
+    full: bool = False,
     out: Path | None = None,
     docs: Path | None = None,
     workers: int | None = None,
@@ -74,6 +75,8 @@ def run(
         As `python -m experiments list` shows it.
     quick
         Small networks and few repeats: less than a minute. Its report does not have everything.
+    full
+        The document's own size, for experiments that are scaled down otherwise: hours, and gigabytes of memory.
     out
         Folder for the results of the runs; build/experiments/NAME if not given.
     docs
@@ -91,8 +94,8 @@ def run(
     from experiments.report import write_report
     from experiments.run import run_experiment
 
-    experiment = load(name)
-    folder = out or _folder(name, quick)
+    experiment = load(name, _one_size(quick, full))
+    folder = out or _folder(name, quick, full)
     with _progress(quiet) as tell:
         results = run_experiment(experiment, folder, quick=quick, force=force, workers=workers, tell=tell)
     return _tell(write_report(experiment, results, docs or folder / "report"), json)
@@ -100,7 +103,14 @@ def run(
 
 @app.command
 def report(
-    name: str, /, *, quick: bool = False, out: Path | None = None, docs: Path | None = None, json: bool = False
+    name: str,
+    /,
+    *,
+    quick: bool = False,
+    full: bool = False,
+    out: Path | None = None,
+    docs: Path | None = None,
+    json: bool = False,
 ) -> int:
     """Write the report of an experiment from runs that are done.
 
@@ -110,6 +120,8 @@ def report(
         As `python -m experiments list` shows it.
     quick
         The report of a quick run.
+    full
+        The report of a run in the document's own size.
     out
         Folder with the results of the runs; build/experiments/NAME if not given.
     docs
@@ -121,8 +133,8 @@ def report(
     from experiments.report import write_report
     from experiments.run import read_all
 
-    experiment = load(name)
-    folder = out or _folder(name, quick)
+    experiment = load(name, _one_size(quick, full))
+    folder = out or _folder(name, quick, full)
     return _tell(write_report(experiment, read_all(experiment, folder, quick), docs or folder / "report"), json)
 
 
@@ -131,8 +143,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_app(app, arguments)
 
 
-def _folder(name: str, quick: bool) -> Path:
-    return Path("build") / "experiments" / (f"{name}-quick" if quick else name)
+def _one_size(quick: bool, full: bool) -> bool:
+    """``full``, if that makes sense."""
+    from experiments.expected import ExperimentError
+
+    if quick and full:
+        raise ExperimentError("--quick and --full are two sizes; choose one")
+    return full
+
+
+def _folder(name: str, quick: bool, full: bool) -> Path:
+    size = "-quick" if quick else "-full" if full else ""
+    return Path("build") / "experiments" / f"{name}{size}"
 
 
 def _tell(written: Written, json: bool) -> int:

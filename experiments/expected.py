@@ -41,6 +41,8 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     reason: str = ""
     quick: bool = True
     """Can a quick run tell? It has one repeat of small networks, and some effects are smaller than chance there."""
+    full: bool = False
+    """Can only the document's own size tell?"""
 
 
 class Value(Line, frozen=True, kw_only=True):
@@ -87,6 +89,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measure: str
     printed: bool = True
     quick: bool = True
+    full: bool = False
 
 
 class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,10 +151,14 @@ def _known_columns(row: Point, columns: Mapping[str, Column], source: str) -> No
 
 
 def judge(
-    line: AnyLine, measured: Measured, quick: bool = False, columns: Mapping[str, Column] | None = None
+    line: AnyLine,
+    measured: Measured,
+    quick: bool = False,
+    columns: Mapping[str, Column] | None = None,
+    full: bool = False,
 ) -> Judged:
     """``columns`` is needed for rows of tables only."""
-    if quick and not line.quick:
+    if (quick and not line.quick) or (line.full and not full):
         measured = {}
     passed: list[bool | None]
     if isinstance(line, Point):

@@ -48,7 +48,7 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
     folder.mkdir(parents=True, exist_ok=True)
     expected = experiment.expected()
     measured = experiment.measure(results)
-    judged = tuple(judge(line, measured, results.quick, expected.columns) for line in expected.lines)
+    judged = tuple(judge(line, measured, results.quick, expected.columns, experiment.full) for line in expected.lines)
     blocks = [
         Heading(experiment.title, 1),
         Text(experiment.introduction),
@@ -73,7 +73,8 @@ def _how(experiment: Experiment, results: Results) -> list[Block]:
         steps = sum(int(row["steps"]) for rows in results.rows.values() for row in rows)
         made += f"{count:,} runs of {steps:,} events in all, "
     made += f"{len(results.studies)} studies."
-    return [Code(f"python -m experiments run {experiment.name}{' --quick' if results.quick else ''}"), Text(made)]
+    size = " --quick" if results.quick else " --full" if experiment.full else ""
+    return [Code(f"python -m experiments run {experiment.name}{size}"), Text(made)]
 
 
 def _summary(judged: Sequence[Judged]) -> list[Block]:

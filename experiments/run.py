@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from experiments.base import Experiment, Results, load
+from experiments.base import Experiment, Results, load, package
 from experiments.expected import ExperimentError
 from recado import files
 from recado.sim.runs.results import Journal, Row, code_digest, read_results, write_results
@@ -84,16 +84,18 @@ def _studies(experiment: Experiment, out: Path, quick: bool, force: bool, worker
         return
     count = min(workers or os.cpu_count() or 1, len(missing))
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
-        under_way = {pool.submit(perform_study, experiment.name, name, quick): name for name in missing}
+        under_way = {
+            pool.submit(perform_study, experiment.name, name, quick, experiment.full): name for name in missing
+        }
         for future in as_completed(under_way):
             _keep(_place(out, under_way[future]), Answers(_code(experiment), quick, future.result()))
             done += 1
             yield Progress("studies", done, total)
 
 
-def perform_study(experiment: str, name: str, quick: bool) -> dict[str, float | str]:
+def perform_study(experiment: str, name: str, quick: bool, full: bool = False) -> dict[str, float | str]:
     """What a worker does: studies are found by name, since functions of a module travel badly."""
-    return load(experiment).studies[name](quick)
+    return load(experiment, full).studies[name](quick)
 
 
 def _place(out: Path, study: str) -> Path:
@@ -102,7 +104,9 @@ def _place(out: Path, study: str) -> Path:
 
 def _code(experiment: Experiment) -> str:
     """A fingerprint of all that a study's answers depend on."""
-    return f"{code_digest(Path(__file__).parent / experiment.name, *experiment.rooms)} {experiment.inputs()}".strip()
+    folder = Path(__file__).parent / package(experiment.name)
+    places = [folder / name for name in experiment.sources] or [folder]
+    return f"{code_digest(*places, *experiment.rooms)} {experiment.inputs()}".strip()
 
 
 def _keep(path: Path, answers: Answers) -> None:
@@ -130,7 +134,7 @@ def read_all(experiment: Experiment, out: Path, quick: bool) -> Results:
         if found is None:
             raise ExperimentError(
                 f"{_place(out, name)} is not there, or was made by other code; first: "
-                f"python -m experiments run {experiment.name}"
+                f"python -m experiments run {experiment.name}{' --full' if experiment.full else ''}"
             )
         studies[name] = found
     return Results(rows, studies, quick)

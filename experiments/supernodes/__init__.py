@@ -1,1 +1,1 @@
-"""The super-node document, again."""
+"""What the super-node document measured, measured again."""

@@ -1,5 +1,6 @@
 """Peers that come and go: the workload of the super-node system, and the composition that it leads to."""
 
+import math
 from statistics import mean
 
 import pytest
@@ -77,3 +78,24 @@ def test_the_composition_of_the_document(redundancy, supers, children, entering)
     assert mean(one["children"] for one in seen) == pytest.approx(children, abs=0.3)
     assert entries / (len(peers.records) - before) == pytest.approx(entering, abs=0.04)
     assert mean(seconds for seconds, _ in peers.takeovers(8 * HOUR)) == pytest.approx(59, abs=5)
+
+
+def test_whoever_runs_it_is_told_of_facts_departures_and_deliveries():
+    peers = Peers(Population(rate=0.01, filters="nested"), SuperNodeSettings(), 1)
+    facts, left, delivered = [], [], []
+    peers.on_fact = lambda now, record, fact: facts.append((record.node, record.role))
+    peers.before_leave = lambda record: left.append(peers.machine(record.node).inspect()["role"])
+    peers.on_delivery = lambda now, node, notified: delivered.append(node)
+    peers.draw_filter = lambda: 7
+    for _ in range(2):
+        peers.arrive(math.inf)
+        peers.run(60)
+    assert [record.filter for record in peers.records] == [7, 7]
+    peers.publish(0, 1.0)
+    peers.run(10)
+    peers.leave(0)
+    assert (0, "super") in facts
+    assert (1, "sub") in facts
+    assert left == ["super"]
+    assert sorted(delivered) == [0, 1]
+    assert peers.deliveries == []

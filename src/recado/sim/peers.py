@@ -160,6 +160,14 @@ class Peers:
         self.supers = RandomSet()
         """Active members of the layer, stand-bys too."""
         self.deliveries: list[tuple[float, int, str]] = []
+        self.draw_filter: Callable[[], int] = lambda: self._filter_rng.randrange(population.filter_count)
+        """Which filter the next peer has."""
+        self.on_fact: Callable[[float, PeerRecord, Any], None] | None = None
+        """Told of every fact that a live peer reports, after it was noted here."""
+        self.before_leave: Callable[[PeerRecord], None] | None = None
+        """Told of a departure while the machine is still there."""
+        self.on_delivery: Callable[[float, int, Notified], None] | None = None
+        """Told of deliveries, which are not kept in ``deliveries`` then."""
         self.events = 0
         self.watch_fact: Callable[[float, NodeId, Any], None] | None = None
         """Called with whatever a live peer reports."""
@@ -169,7 +177,7 @@ class Peers:
     def arrive(self, session_seconds: float | None = None, filter_number: int | None = None) -> PeerRecord:
         """One peer more, now."""
         simulation, node = self.simulation, len(self.records)
-        number = self._filter_rng.randrange(self.population.filter_count) if filter_number is None else filter_number
+        number = self.draw_filter() if filter_number is None else filter_number
         record = PeerRecord(node, number, simulation.now)
         self.records.append(record)
         self.live[node] = record
@@ -190,8 +198,11 @@ class Peers:
 
     def leave(self, node: int) -> None:
         """Without a word."""
-        record = self.live.pop(node, None)
+        record = self.live.get(node)
         if record is not None:
+            if self.before_leave is not None:
+                self.before_leave(record)
+            del self.live[node]
             record.left = self.simulation.now
             self.supers.discard(node)
             self.simulation.crash(node)
@@ -291,10 +302,15 @@ class Peers:
             for seed in self.seeds():
                 if seed != node:
                     self.simulation.tell(node, LinkUp(seed))
+        if self.on_fact is not None:
+            self.on_fact(now, record, fact)
 
     def _deliver(self, now: float, node: NodeId, notified: Notified) -> None:
         assert isinstance(node, int)
-        self.deliveries.append((now, node, notified.event.id))
+        if self.on_delivery is not None:
+            self.on_delivery(now, node, notified)
+        else:
+            self.deliveries.append((now, node, notified.event.id))
 
     def machine(self, node: int) -> SuperNode:
         machine = self.simulation.nodes[node].machine
