@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from overlay.helpers import QUICK, Hand, run, until
 from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
+from recado.overlay.addresses import Tls
 from recado.overlay.hello import Ack, Begin, FrameDecoder, Handshake, Hello, decode_control, encode_control, header
 from recado.overlay.limits import OverlayError
 from recado.overlay.node import Node
@@ -47,6 +49,7 @@ class Teller:
 
 
 TELL = OverlayProtocol(name="tell", make=lambda s, t: Teller, messages=News, requests=(Publish,), contact="anyone")
+CERTIFICATES = Path(__file__).with_name("certificates")
 LIMITS = msgspec.structs.replace(QUICK, ack_seconds=0.3)
 
 
@@ -218,6 +221,21 @@ def test_a_slow_receiver_that_acknowledges_something_is_waited_for():
     run(test())
 
 
+def test_who_acknowledges_one_message_and_then_nothing_more_fails_with_the_others():
+    async def test():
+        async with teller("a") as a:
+            listener = Listener(a, lambda what, say: say(Ack(1)) if isinstance(what, bytes) else None)
+            async with server(listener.serve) as (endpoint, connections):
+                listener.endpoint = endpoint
+                a.connect(endpoint)
+                for number in range(3):
+                    await a.publish(Event(f"e{number}"))
+                await until(lambda: failed(a) == [(endpoint, "e1"), (endpoint, "e2")])
+                assert len(connections) == 2
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     "answer",
     [(Ack(7), True), (["Nonsense"], True), (["News", b"{}"], False), (Begin(1, 1), True)],
@@ -375,6 +393,24 @@ def test_other_keys_and_overlays_are_failures():
             await until(lambda: sorted(failed(b)) == sorted([(me(a), "e"), (me(c), "e")]))
             assert not heard(a)
             assert not heard(c)
+
+    run(test())
+
+
+def test_contacts_over_tls():
+    async def test():
+        tls = Tls(CERTIFICATES / "node.pem", CERTIFICATES / "node.key", CERTIFICATES / "ca.pem")
+        stranger = Tls(CERTIFICATES / "stranger.pem", CERTIFICATES / "stranger.key", CERTIFICATES / "ca.pem")
+        async with (
+            teller("a", tls=tls) as a,
+            teller("b", tls=tls, peers=[me(a)]) as b,
+            teller("c", tls=stranger, peers=[me(a)]) as c,
+            teller("d", peers=[me(a)]) as d,
+        ):
+            for number, one in enumerate((b, c, d)):
+                await one.publish(Event(f"e{number}"))
+            await until(lambda: heard(a) == ["e0"] and failed(c) == [(me(a), "e1")] and failed(d) == [(me(a), "e2")])
+            assert not failed(b)
 
     run(test())
 

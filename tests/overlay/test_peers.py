@@ -10,6 +10,7 @@ from recado.model.subscription import Subscription
 from recado.overlay.hello import Begin
 from recado.overlay.limits import OVERLAY_LIMITS
 from recado.protocols.supernodes import messages as m
+from recado.protocols.supernodes.members import Member, View
 
 
 def tick(id, v):
@@ -211,3 +212,51 @@ def test_who_takes_events_and_forwards_none_is_gone_around_by_repair():
         await stop(a, b, c, thief)
 
     run(test())
+
+
+def wire(node, message):
+    """A message as a frame of the machine."""
+    payload = node.protocol.encode(message)
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def test_a_peer_that_claims_to_have_seen_what_nobody_has_is_not_followed():
+    """Views that are far ahead: others ask for what is missing, get nothing, and go on with what they know."""
+
+    async def test():
+        a, b, c = await family()
+        hand = await (await Hand.to(a)).become("x", a, at="127.0.0.1:9")
+        hand.say(Begin(1, 1))
+        key = machine(a)["layer"]["key"]
+        for number in range(1, 200):
+            lie = View({number: 1_000_000}, frozenset(), None, frozenset({number}))
+            hand.writer.write(wire(a, m.ViewRepair(lie, key)))
+            hand.writer.write(wire(a, m.TurmoilCast((number, 1), tick(f"x{number}", 5), 0, 0, lie, number)))
+        await until(lambda: a.driver.counters.received["TurmoilCast"] >= 199)
+        assert machine(a)["layer"]["members"] == 2
+        assert not [id for id in got(a) if id.startswith("x")]  # nobody here wants v = 5
+        await works(a, b, c, "e")
+        hand.writer.close()
+        await stop(a, b, c)
+
+    run(test())
+
+
+def test_joins_of_peers_that_do_not_exist_are_forgotten_again():
+    """They are announced, since anybody may join; when they cannot be reached they are taken for gone."""
+
+    async def test():
+        a, b, c = await family()
+        hand = await (await Hand.to(a)).become("x", a, at="127.0.0.1:9")
+        hand.say(Begin(1, 1))
+        for number in range(300):
+            ghost = Member(number + 1, f"127.0.0.1:{20 + number % 3}", f"v < {number}")
+            hand.writer.write(wire(a, m.JoinRequest(ghost, "full")))
+        await until(lambda: machine(a)["layer"]["members"] > 50)
+        hand.writer.close()
+        await until(lambda: machine(a)["layer"]["members"] == machine(b)["layer"]["members"] == 2)
+        assert [role(one) for one in (a, b, c)] == ["super", "super", "sub"]
+        await works(a, b, c, "e")
+        await stop(a, b, c)
+
+    run(test(), 60)

@@ -273,18 +273,17 @@ class Node:
     # -- what the driver does
 
     def send(self, receiver: Any, message: Any) -> int:
-        link = self.links.links.get(receiver) if isinstance(self.links, Links) else None
-        if link is None and isinstance(self.links, Links):
+        links = self.links
+        if isinstance(links, Links) and receiver not in links.links:
             return -1
         payload = self.protocol.encode(message)
         if len(payload) > self.limits.frame_bytes:
             log.error("%s: a %s of %d bytes is too large to send", self.name, type(message).__name__, len(payload))
             return -1
-        if isinstance(self.links, Contacts):
-            if not self.links.send(receiver, message, payload):
-                return -1
-        elif link is not None:
-            link.send(payload)
+        if isinstance(links, Links):
+            links.links[receiver].send(payload)
+        elif not links.send(receiver, message, payload):
+            return -1
         return len(payload) + HEADER_BYTES
 
     def open_link(self, peer: Any, address: str) -> None:

@@ -78,6 +78,7 @@ def test_a_view_knows_what_another_lacks():
         one, two = views
         assert one.beyond_of(two) == sorted(set(chosen[0]) - set(chosen[1]))
         assert one.covers(two) == (set(chosen[1]) <= set(chosen[0]))
+        assert one.covers(View.from_wire(two.to_wire())) == one.covers(two)
         assert (one == two) == (set(chosen[0]) == set(chosen[1]))
         assert View.from_wire(_plain(one.to_wire())) == one
         assert all((stamp in one) == (stamp in chosen[0]) for stamp in stamps)
@@ -145,3 +146,12 @@ def test_a_view_that_nobody_could_have_is_refused(plain):
 def test_a_downloaded_membership_has_to_be_in_order():
     with pytest.raises(WireError, match="order"):
         Membership.from_wire([[[], [], []], [[5, "a", "true"], [4, "b", "true"]]])
+
+
+def test_a_view_that_claims_a_lot_is_told_from_one_that_is_covered_at_once():
+    mine = NOTHING_SEEN.add((1, 1)).add((1, 3))
+    claims = View.from_wire([[(1, 1 << 40)], [], [1]])
+    assert not mine.covers(claims)
+    assert not claims._compared  # no list of what is missing was made
+    assert mine.covers(View.from_wire([[(1, 1)], [(1, 3)], [1]]))
+    assert not mine.covers(View.from_wire([[(1, 3)], [], [1]]))

@@ -114,7 +114,19 @@ class View:
 
     def covers(self, other: View) -> bool:
         """Has it seen all that ``other`` has?"""
-        return self is other or not other.beyond_of(self)
+        if self is other:
+            return True
+        if other.digest is None:  # from outside: it may claim any number of events, so none of them are listed
+            return other._is_within(self)
+        return not other.beyond_of(self)
+
+    def _is_within(self, other: View) -> bool:
+        """Has ``other`` seen all of it? The first event that it has not decides."""
+        theirs, beyond = other.upto, other.beyond
+        for origin, number in self.upto.items():
+            if any((origin, one) not in beyond for one in range(theirs.get(origin, 0) + 1, number + 1)):
+                return False
+        return all(stamp in other for stamp in self.beyond)
 
     def beyond_of(self, other: View) -> list[Stamp]:
         """What it has seen and ``other`` has not, in order. Few views meet, and often: the answer is remembered."""
