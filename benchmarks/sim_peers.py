@@ -19,12 +19,13 @@ from typing import Any
 from benchmarks.harness import Rate, Record
 from benchmarks.timing import process_bytes, run_alone
 from recado.model.subscription import Subscription
+from recado.protocols.baselines.algebra import name_of
 from recado.protocols.machine import Effect, NodeId, Report, Rng, SetTimer, Started, Stimulus
 from recado.protocols.supernodes.members import SPACE, Home, Member
 from recado.protocols.supernodes.messages import Active, RoleChanged, sizer_of
 from recado.protocols.supernodes.node import SuperNode
 from recado.protocols.supernodes.settings import SuperNodeSettings
-from recado.protocols.supernodes.state import SUB, SUPER, Child, Layer, State, filter_of, name_of
+from recado.protocols.supernodes.state import SUB, SUPER, Child, Layer, State, filter_of
 from recado.sim.draws import truncated, weibull
 from recado.sim.kernel import stream
 from recado.sim.peers import Peers, Population, filter_number
