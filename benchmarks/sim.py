@@ -1,7 +1,8 @@
 """The simulator: steps of protocol machines a second, and how they hold as the network grows.
 
-All cases run in this process on one core, the collector of garbage as it is for every user. Seconds are of the
-processor's time, so that other programs disturb less.
+All cases run on one core, the collector of garbage as it is for every user; those of super-node peers
+(``benchmarks.sim_peers``) in processes of their own, the others in this one. Seconds are of the processor's time, so
+that other programs disturb less.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from benchmarks.harness import (
     table,
     version_of,
 )
+from benchmarks.sim_peers import BASE, FULL_SECONDS, SUPER_NODES, PeerSpeed, measure_peers
 from recado.filters.expression import parse
 from recado.model.event import Event
 from recado.model.subscription import Subscription
@@ -92,7 +94,7 @@ class Queue(Record, frozen=True, tag="queue"):
 SEED = 4
 JUMP = 7919  # a prime: node i hands on to i * JUMP + 1
 EVENTS_PER_SUBSCRIPTION = 10
-TOKENS, TREES = "tokens", "trees"
+TOKENS, TREES, PEERS = "tokens", "trees", "peers"
 
 NETWORKS: dict[str, Callable[[], Network]] = {
     "unit delay": UnitDelay,
@@ -253,10 +255,19 @@ def _agenda_seconds(entries: int, rounds: int) -> float:
 # --- cases ------------------------------------------------------------------------------------------------------------
 
 NETWORK_NAMES = tuple(NETWORKS)
+FEW, MANY = 1_000, 20_000
+PEER_CASES = (
+    (SUPER_NODES, "leader", FEW),
+    (BASE, "leader", FEW),
+    (SUPER_NODES, "detector", FEW),
+    (BASE, "detector", FEW),
+    (SUPER_NODES, "leader", MANY),
+    (BASE, "leader", MANY),
+)
 
 
 def plan(quick: bool, parts: Sequence[str]) -> list[Case]:
-    """Tokens and trees on networks of several sizes, then queues."""
+    """Tokens and trees on networks of several sizes, super-node peers, then queues."""
     seconds, runs, rounds = (0.3, 2, 50_000) if quick else (1.5, 5, 200_000)
     token_sizes, tree_sizes = ((100, 20_000), (100, 2_000)) if quick else ((100, 1_000, 20_000), (100, 20_000))
     speeds = [(TOKENS, network, nodes) for network in NETWORK_NAMES for nodes in token_sizes]
@@ -268,6 +279,14 @@ def plan(quick: bool, parts: Sequence[str]) -> list[Case]:
             partial(_speeds, protocol, network, nodes, seconds, runs),
         )
         for protocol, network, nodes in speeds
+    ]
+    cases += [
+        Case(
+            PEERS,
+            f"{protocol}, {leaves}, {peers:,} peers",
+            partial(measure_peers, protocol, leaves, peers, seconds, runs),
+        )
+        for protocol, leaves, peers in (PEER_CASES[:2] if quick else PEER_CASES)
     ]
     return cases + [
         Case("queues", f"a queue of {entries:,} entries", partial(_queue, entries, rounds, runs))
@@ -315,6 +334,8 @@ def _one_rate(advance: Advance, seconds: float) -> float:
 RATES = {TOKENS: 300_000, TREES: 100_000}
 SMALL, LARGE = 100, 20_000
 TIMES = 3.0
+FULL_RUNS = {SUPER_NODES: (10.0, 4.0), BASE: (40.0, 8.0)}
+"""Minutes and GB that a run of the document's size may take."""
 
 
 def _speed_table(records: Sequence[Record]) -> Grid:
@@ -350,21 +371,52 @@ def _targets(records: Sequence[Record]) -> Iterator[Target]:
         small, large = (speeds.get((protocol, network, nodes)) for nodes in (SMALL, LARGE))
         ratio = large.microseconds / small.microseconds if small and large else None
         yield at_most(f"{protocol}, {network}: time a step with {LARGE:,} nodes against {SMALL}", ratio, TIMES)
+    yield from _peer_targets({(r.protocol, r.leaves, r.peers): r for r in of_kind(records, PeerSpeed)})
+
+
+def _peer_targets(found: dict[tuple[str, str, int], PeerSpeed]) -> Iterator[Target]:
+    for protocol, (minutes, gigabytes) in FULL_RUNS.items() if found else ():
+        few, many = (found.get((protocol, "leader", peers)) for peers in (FEW, MANY))
+        ratio = many.microseconds / few.microseconds if few and many else None
+        yield at_most(f"{protocol}: time a step with {MANY:,} peers against {FEW:,}", ratio, TIMES)
+        whole = f"{protocol}, {MANY:,} peers, {FULL_SECONDS:,.0f} s"
+        yield at_most(f"{whole}: minutes", many.full_minutes if many else None, minutes, "min")
+        yield at_most(f"{whole}: memory", many.full_gigabytes if many else None, gigabytes, "GB")
 
 
 SUBJECT = Subject(
     name="sim",
     title="The simulator, measured",
-    parts=(TOKENS, TREES, "queues"),
+    parts=(TOKENS, TREES, PEERS, "queues"),
     plan=plan,
     packages=("msgspec", SIMPY),
     note=(
         "A step is one stimulus that a machine handled, with all its effects carried out. *tokens*: a token for each "
         "node, handed on for ever by a machine that does nothing else. *trees*: subscriptions, publications and "
-        "cancellations on a random graph of degree 4."
+        "cancellations on a random graph of degree 4. *peers*: super-node peers that come and go as in their document "
+        "(redundancy 0.8, sessions of 4 hours), from a settled start; *base* has every peer in the layer. A full run "
+        "is 23 simulated hours, estimated from the median as if all peers were there from the start. Of departures, "
+        "the leader of the slice tells (`leaves` is leader) or whoever noticed (detector)."
     ),
     tables=(
         _speed_table,
+        table(
+            "Super-node peers that come and go, one core",
+            PeerSpeed,
+            {
+                "protocol": lambda r: r.protocol,
+                "leaves": lambda r: r.leaves,
+                "peers": lambda r: r.peers,
+                "in the layer": lambda r: r.super_nodes,
+                "steps/s": lambda r: r.rate,
+                "median": lambda r: r.rate.median,
+                "us/step": lambda r: r.microseconds,
+                "steps a simulated second": lambda r: r.per_second,
+                "bytes a peer": lambda r: r.bytes_per_peer,
+                "a full run, min": lambda r: r.full_minutes,
+            },
+            words=2,
+        ),
         table(
             "Taking the next entry and putting one back",
             Queue,

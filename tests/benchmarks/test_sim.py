@@ -19,6 +19,8 @@ from benchmarks.sim import (
     tokens,
     trees,
 )
+from benchmarks.sim_peers import BASE, SUPER_NODES, PeerSpeed, measure_peers, settled_peers
+from recado.protocols.supernodes import SuperNodeSettings
 
 
 def speed(protocol, network, nodes, rate):
@@ -85,6 +87,52 @@ def test_targets():
     assert judge(SUBJECT, records[:1])[-1].met is None
 
 
+def peer_speed(protocol, peers, rate, per_second):
+    return PeerSpeed(
+        protocol, "leader", peers, peers // 5, 10_000, per_second, Rate(rate, rate * 0.9), 5_000.0, 4_000.0
+    )
+
+
+def test_targets_of_peers():
+    records = [
+        peer_speed(SUPER_NODES, 1_000, 150_000, 40.0),
+        peer_speed(SUPER_NODES, 20_000, 100_000, 900.0),
+        peer_speed(BASE, 20_000, 100_000, 2_400.0),
+    ]
+    targets = {target.name: (target.measured, target.met) for target in judge(SUBJECT, records)}
+    assert targets["super nodes: time a step with 20,000 peers against 1,000"] == ("1.5 x", True)
+    assert targets["super nodes, 20,000 peers, 82,800 s: minutes"] == ("13.8 min", False)
+    assert targets["super nodes, 20,000 peers, 82,800 s: memory"] == ("0.56 GB", True)
+    assert targets["base (BL0): time a step with 20,000 peers against 1,000"] == ("", None)
+    assert targets["base (BL0), 20,000 peers, 82,800 s: minutes"] == ("36.8 min", True)
+
+
+@pytest.mark.parametrize("families", [True, False])
+def test_settled_peers_are_settled_and_stay_so(families):
+    peers = settled_peers(60, SuperNodeSettings(families=families, leaves="leader"))
+    simulation = peers.simulation
+    roles = [one.state.role for one in peers.machines()]
+    assert (roles.count("super"), len(roles)) == (12 if families else 60, 60)
+    assert len(peers.supers) == roles.count("super")
+    layer = [one.state.layer for one in peers.machines() if one.state.layer is not None]
+    assert all(one.active and len(one.membership) == len(layer) for one in layer)
+    peers.run(300.0)
+    assert simulation.steps > 300
+    born = set(range(60))
+    again = {record.node: record.roles for record in peers.live.values() if record.node in born}
+    changed = [node for node, roles in again.items() if len(roles) > 1]
+    gone = 60 - len(again)
+    assert len(changed) <= gone  # only who takes the place of a father that left
+
+
+def test_peers_are_measured(tmp_path):
+    (found,) = measure_peers(SUPER_NODES, "leader", 50, 0.01, 2, tmp_path)
+    assert (found.protocol, found.peers) == (SUPER_NODES, 50)
+    assert found.rate.best >= found.rate.median > 0
+    assert found.per_second > 0
+    assert found.bytes_per_peer > 0
+
+
 def test_tables_and_page():
     records = [
         Machine("A processor", 2, 8.0, "Linux x86_64", "3.11.2", {"msgspec": "0.22"}),
@@ -95,7 +143,7 @@ def test_tables_and_page():
         Peer("SimPy", "", 20_000, note="not installed"),
         Target("speed", "at least 1", "2", True),
     ]
-    speeds, queue, peer, _ = make_tables(SUBJECT, records)
+    speeds, queue, peer, _ = make_tables(SUBJECT, records)  # none of super-node peers, which were not measured
     assert queue.rows == [("20,000", "2", "1", "2.00")]
     assert [row[6] for row in speeds.rows] == ["1.00", "2.00"]
     assert peer.rows == [("SimPy 4.1", "100", "100,000", "5.0"), ("SimPy", "20,000", "not installed", "")]

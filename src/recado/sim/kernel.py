@@ -420,6 +420,7 @@ class Simulation:
                 else:
                     break
                 now, number, node, what, size, sender, counter = entry
+                sized = what  # ``size`` is the size of this message: one that is passed on is not measured again
                 if now > until:
                     push(late, entry)
                     break
@@ -442,10 +443,12 @@ class Simulation:
                     counter.arrived += 1
                     counter.arrived_bytes += size
                     self.last_arrival = now
-                elif type(what) is TimerFired:
-                    if node.timers.get(what.timer) != number:
+                elif type(what) is SetTimer or type(what) is TimerFired:
+                    timer = what.timer
+                    if node.timers.get(timer) != number:
                         continue
-                    del node.timers[what.timer]
+                    del node.timers[timer]
+                    what = TimerFired(timer)
                 elif not node.alive:
                     if type(what) is Asked and nodes[node.id].alive:  # the application asks whoever is there
                         sequence += 1
@@ -468,10 +471,10 @@ class Simulation:
                             counter = sent[type(message)] = Sent()
                         counter.count += 1
                         node.up_messages += 1
-                        if size_of is None:
-                            size = 0
-                        else:
-                            size = size_of(message)
+                        if size_of is not None:
+                            if message is not sized:
+                                size = size_of(message)
+                                sized = message
                             counter.bytes += size
                             node.up_bytes += size
                         try:
@@ -505,12 +508,13 @@ class Simulation:
                         sequence += 1
                         node.timers[timer] = sequence
                         stretch = int(time * scale)
+                        # many timers are replaced before their time: what is told then is made when it is
                         if stretch <= edge:
-                            push(late, (time, sequence, node, TimerFired(timer), 0, None, None))
+                            push(late, (time, sequence, node, effect, 0, None, None))
                         elif stretch in far:
-                            far[stretch].append((time, sequence, node, TimerFired(timer), 0, None, None))
+                            far[stretch].append((time, sequence, node, effect, 0, None, None))
                         else:
-                            far[stretch] = [(time, sequence, node, TimerFired(timer), 0, None, None)]
+                            far[stretch] = [(time, sequence, node, effect, 0, None, None)]
                             push(order, stretch)
                     elif kind is CancelTimer:
                         node.timers.pop(effect.timer, None)

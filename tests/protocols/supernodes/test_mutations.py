@@ -104,7 +104,7 @@ LAYER = {
     "who is gone is forgotten at once": (membership._remember_departed, "departed[key] = member.endpoint", "pass"),
     "one who is alive accepts to be gone": (membership.learn, "_enter_again(state, layer, out)", "pass"),
     "repair gives nothing": (membership.on_view_repair_reply, "learn(state, layer, change, out)", "pass"),
-    "a view covers every other": (members.View.covers, "self is other or", "True or"),
+    "a view covers every other": (members.View.covers, "if self is other:", "if True:"),
     "slots do not get fewer": (membership.spread, "slots -= 1", "pass"),
     "all slots go to the first": (
         membership.split_slots,

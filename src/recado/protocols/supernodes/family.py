@@ -6,6 +6,8 @@ keep-alive that cannot be delivered comes back to its sender (``SendFailed``), w
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from recado.protocols.baselines.algebra import name_of
@@ -284,10 +286,11 @@ def _stop_rounds(home: Layer | Brood, out: Out) -> None:
 
 def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -> None:
     child, joining, former = state.child, state.joining, state.former
-    waited = joining is not None and joining.representative and joining.contact == message.father
-    if waited and message.name == state.name:
-        _become_child(state, message.father, "named in a keep-alive", out)  # it has overtaken the answer
-        child = state.child
+    if joining is not None:
+        waited = joining.representative and joining.contact == message.father
+        if waited and message.name == state.name:
+            _become_child(state, message.father, "named in a keep-alive", out)  # it has overtaken the answer
+            child = state.child
     children = message.children
     try:
         place = children.index(state.me)
@@ -302,9 +305,13 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
         rest = children[:place] + children[place + 1 :]
         _pass_on(state, msgspec.structs.replace(message, children=rest), place, out)
         return
-    child.chain, child.place = children, place
-    child.seeds, child.above = message.seeds, message.above
-    _arm(state, child, 0.0, out)
+    child.chain, child.seeds, child.above = children, message.seeds, message.above
+    if child.regular and place == child.place:
+        child.heard = state.now
+        out.append(child.watchdog)
+    else:
+        child.place = place
+        _arm(state, child, 0.0, out)
     _pass_on(state, message, place + 1, out)
 
 
@@ -340,6 +347,8 @@ def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) 
     home = household(state)
     if home is None:
         return
+    if tuple(home.children) == message.children:
+        return
     reached = set(message.children)
     if len(reached) >= len(home.children) and all(child in reached for child in home.children):
         return
@@ -367,8 +376,15 @@ def _arm(state: State, child: Child, extra: float, out: Out) -> None:
     if settings.watchdog == "period" and child.chain:
         late = (state.now - child.since) % period
         wait -= late
-    child.due = state.now + wait
-    out.append(SetTimer("watchdog", wait))
+    child.heard, child.watchdog = state.now, _watchdog(wait)
+    child.regular = not extra and settings.watchdog == "receipt"
+    out.append(child.watchdog)
+
+
+@lru_cache(1 << 10)
+def _watchdog(wait: float) -> SetTimer:
+    """Effects are values: all children at the same place of their families may have one."""
+    return SetTimer("watchdog", wait)
 
 
 def take_seeds(state: State, child: Child) -> None:

@@ -61,7 +61,7 @@ class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class View:
     """Which membership events were seen: of each origin all up to a number, and some beyond it. Immutable."""
 
-    __slots__ = ("__weakref__", "_compared", "beyond", "digest", "sequencers", "upto")
+    __slots__ = ("__weakref__", "_compared", "beyond", "digest", "sequencers", "size", "upto")
 
     def __init__(
         self, upto: dict[int, int], beyond: frozenset[Stamp], digest: int | None, sequencers: frozenset[int]
@@ -71,15 +71,12 @@ class View:
         ``sequencers`` are the origins that spread joins; it follows from the events.
         """
         self.upto, self.beyond, self.digest, self.sequencers = upto, beyond, digest, sequencers
-        self._compared: dict[int, tuple[ReferenceType[View], list[Stamp]]] = {}
-
-    @property
-    def size(self) -> int:
+        self.size = len(sequencers) + len(beyond)
         """How many stamps are accounted for it: one for each sequencer (1.7), and those that came out of order.
 
         Others spread departures alone, often only once; the document does not say how a view would tell that.
         """
-        return len(self.sequencers) + len(self.beyond)
+        self._compared: dict[int, tuple[ReferenceType[View], list[Stamp]]] = {}
 
     def __contains__(self, stamp: Stamp) -> bool:
         return stamp[1] <= self.upto.get(stamp[0], 0) or stamp in self.beyond
@@ -282,13 +279,14 @@ class Membership:
         members: Iterable[Member],
         gone: tuple[frozenset[int], ...],
         *,
+        keys: Iterable[int] | None = None,
         root: int | None = None,
     ) -> None:
         """A membership to begin with, ``members`` in the order of their keys; others come from it by ``apply``."""
         self.home, self.view, self.gone = home, view, gone
         self.log: Cell | None = None
         self.members = list(members)
-        self.keys = [member.key for member in self.members]
+        self.keys = [member.key for member in self.members] if keys is None else list(keys)
         self.root = home.new_root() if root is None else root
         """Memberships that began differently are not taken for each other, even if their views are equal."""
         self._next: dict[Change, Membership] = {}
@@ -315,7 +313,7 @@ class Membership:
             for key in change.leaves:
                 buckets[key % BUCKETS] = buckets[key % BUCKETS] | {key}
             gone = tuple(buckets)
-        new = Membership(self.home, view, self.members, gone, root=self.root)
+        new = Membership(self.home, view, self.members, gone, keys=self.keys, root=self.root)
         new.log = _shorten(Cell(change, self.log, self.log.length + 1 if self.log else 1), self.home.max_log)
         for key in change.leaves:
             at = bisect_left(new.keys, key)

@@ -129,9 +129,10 @@ def known_members(state: State) -> tuple[Endpoint, ...]:
         child = state.child
         known = () if child is None else (child.father, *child.seeds)
         return (*known, *list(state.seeds)[-settings.seeds :])
-    members = layer.membership.members
-    chosen = [pick(state.rng, members) for _ in range(min(settings.seeds, len(members)))]
-    return tuple(dict.fromkeys(member.endpoint for member in chosen if member.key not in layer.suspects))
+    members, suspects, random = layer.membership.members, layer.suspects, state.rng.random
+    count = len(members)
+    chosen = [members[int(random() * count)] for _ in range(min(settings.seeds, count))]
+    return tuple(dict.fromkeys([member.endpoint for member in chosen if member.key not in suspects]))
 
 
 def on_endpoints(state: State, sender: Endpoint, message: Endpoints, out: Out) -> None:
@@ -383,7 +384,10 @@ def _lead(state: State, layer: Layer, out: Out) -> None:
 
 
 def is_leader(state: State, layer: Layer) -> bool:
-    leader = layer.membership.leader(layer.key, state.settings.slices)
+    slices, keys = state.settings.slices, layer.membership.keys
+    if slices == 1:
+        return bool(keys) and keys[0] == layer.key
+    leader = layer.membership.leader(layer.key, slices)
     return leader is not None and leader.key == layer.key
 
 
@@ -706,7 +710,7 @@ def on_view_repair(state: State, sender: Endpoint, message: ViewRepair, out: Out
         return
     layer.down += state.size_of(message)
     mine, theirs = layer.membership.view, message.view
-    if mine is theirs or mine == theirs:
+    if mine is theirs or mine == theirs:  # nearly always
         return
     lacking = mine.beyond_of(theirs)
     changes = _kept_changes(layer, lacking)

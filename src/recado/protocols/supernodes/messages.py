@@ -350,16 +350,26 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
 
 
 def sizer_of(settings: SuperNodeSettings) -> Callable[[Any], int]:
-    """A function that gives the accounted size of a message, header included: ``size_of`` of a simulation."""
+    """A function that gives the accounted size of a message, header included: ``size_of`` of a simulation.
+
+    Keep-alives and the messages of the layer are nearly all there are. They are done here, since a call costs as much
+    as the rest, and of a broadcast the size of its event is worked out once.
+    """
     sizes, extra = payload_sizes(settings), settings.header_bytes + settings.type_bytes
-    endpoint = settings.endpoint_bytes
+    endpoint, stamp = settings.endpoint_bytes, settings.event_id_bytes
+    last, last_size = None, 0
 
     def size_of(message: Any) -> int:
+        nonlocal last, last_size
         kind = type(message)
-        if (
-            kind is Promotion and message.above is None
-        ) or kind is LiveNodes:  # most messages are, and a call costs as much as the rest
+        if kind is LiveNodes or (kind is Promotion and message.above is None):
             return endpoint * len(message.children) + extra
+        if kind is ViewRepair:
+            return stamp * int(message.view.size) + extra
+        if kind is MembershipCast and not message.slots:
+            if message.change is not last:
+                last, last_size = message.change, sizes[kind](message) + extra
+            return last_size
         return sizes[kind](message) + extra
 
     return size_of

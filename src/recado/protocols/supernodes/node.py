@@ -25,6 +25,7 @@ from recado.protocols.machine import (
     Started,
     Stimulus,
     TimerFired,
+    TimerKey,
 )
 from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, Unsubscribe
 from recado.protocols.supernodes import dissemination, family, leaving, membership, messages, recovery, repair, sizer
@@ -116,7 +117,7 @@ def _evaluate(state: State, out: Out) -> None:
         sizer.evaluate(state, state.layer, membership.is_leader(state, state.layer), out)
 
 
-TIMERS: dict[str, TimerHandler] = {
+TIMERS: dict[TimerKey, TimerHandler] = {
     "start": family.join,
     "joining": family.joining_is_late,
     "download": membership.download,
@@ -158,12 +159,13 @@ class SuperNode:
         state.now, state.rng = now, rng
         out: Out = []
         if type(stimulus) is Received:
-            handler = HANDLERS.get(type(stimulus.message))
+            message = stimulus.message
+            handler = HANDLERS.get(type(message))
             if handler is None:
-                raise SuperNodeError(f"{stimulus.message!r} is no message of the super-node protocol")
-            handler(state, stimulus.sender, stimulus.message, out)
+                raise SuperNodeError(f"{message!r} is no message of the super-node protocol")
+            handler(state, stimulus.sender, message, out)
         elif type(stimulus) is TimerFired:
-            TIMERS[str(stimulus.timer)](state, out)
+            TIMERS[stimulus.timer](state, out)
         elif type(stimulus) is SendFailed:
             handler = FAILURES.get(type(stimulus.message))
             if handler is not None:

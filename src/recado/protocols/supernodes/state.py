@@ -24,7 +24,7 @@ from recado.model.event import Event
 from recado.model.filter import FALSE, Filter, Or
 from recado.model.subscription import Subscription
 from recado.protocols.baselines.algebra import name_of
-from recado.protocols.machine import Effect, NodeId, Report, Rng, Send
+from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
 from recado.protocols.supernodes.members import SPACE, Endpoint, Home, Member, Membership, View
 from recado.protocols.supernodes.messages import EventId, RoleChanged
 from recado.protocols.supernodes.settings import SuperNodeSettings
@@ -60,10 +60,13 @@ class Joining:
         self.since = now
 
 
+NO_WATCHDOG = SetTimer("watchdog", 0.0)
+
+
 class Child:
     """What a node knows as a child of a super node."""
 
-    __slots__ = ("above", "chain", "due", "father", "place", "seeds", "since")
+    __slots__ = ("above", "chain", "father", "heard", "place", "regular", "seeds", "since", "watchdog")
 
     def __init__(self, father: Endpoint, now: float) -> None:
         self.father = father
@@ -74,9 +77,16 @@ class Child:
         self.place = 0
         self.seeds: tuple[Endpoint, ...] = ()
         """Super nodes that the father told of with the last keep-alive (R47)."""
-        self.due = now
+        self.heard = self.since = now
+        self.watchdog = NO_WATCHDOG
+        """How it was set when the father was heard last."""
+        self.regular = False
+        """Is it set like that at every keep-alive, as long as the place is the same?"""
+
+    @property
+    def due(self) -> float:
         """When the watchdog expires."""
-        self.since = now
+        return self.heard + self.watchdog.after_seconds
 
     def brothers(self, me: NodeId) -> list[Endpoint]:
         return [one for one in self.chain if one != me]
