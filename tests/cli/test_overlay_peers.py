@@ -22,7 +22,7 @@ PEERS = [
     'protocol = "super-nodes"',
     'network = "star"',
     "size = 6",
-    "pace = 3",
+    "pace = 1.5",
     'subscribes = ["v < 1", "v < 2"]',
     "[settings]",
     *(f"{name} = {json.dumps(value)}" for name, value in FAST.items()),

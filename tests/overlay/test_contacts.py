@@ -50,7 +50,9 @@ class Teller:
 
 TELL = OverlayProtocol(name="tell", make=lambda s, t: Teller, messages=News, requests=(Publish,), contact="anyone")
 CERTIFICATES = Path(__file__).with_name("certificates")
-LIMITS = msgspec.structs.replace(QUICK, ack_seconds=0.3)
+LIMITS = msgspec.structs.replace(QUICK, hello_seconds=5.0, ack_seconds=5.0)
+HURRIED = msgspec.structs.replace(LIMITS, ack_seconds=0.3)
+"""For what is never acknowledged."""
 
 
 def teller(name, **options):
@@ -97,13 +99,10 @@ def test_a_refused_connection_fails_at_once():
     async def test():
         async with teller("b") as b:
             gone = me(b)
-        slow = msgspec.structs.replace(LIMITS, ack_seconds=20.0)
+        slow = msgspec.structs.replace(LIMITS, ack_seconds=60.0)
         async with teller("a", peers=[gone], limits=slow) as a:
-            loop = asyncio.get_running_loop()
-            began = loop.time()
             await a.publish(Event("e"))
             await until(lambda: failed(a) == [(gone, "e")])
-            assert loop.time() - began < 2
             assert a.driver.counters.failed == {"News": 1}
             assert a.links.open == a.links.pending_bytes == 0
 
@@ -132,14 +131,14 @@ async def server(serve):
 
 def test_no_answer_at_all_fails_after_two_tries():
     async def test():
-        async with server(silent) as (endpoint, connections), teller("a", peers=[endpoint]) as a:
+        async with server(silent) as (endpoint, connections), teller("a", peers=[endpoint], limits=HURRIED) as a:
             loop = asyncio.get_running_loop()
             began = loop.time()
             await a.publish(Event("e1"))
             await a.publish(Event("e2"))
             await until(lambda: len(failed(a)) == 2)
             assert failed(a) == [(endpoint, "e1"), (endpoint, "e2")]
-            assert 2 * LIMITS.ack_seconds <= loop.time() - began < 4 * LIMITS.ack_seconds
+            assert loop.time() - began >= 2 * HURRIED.ack_seconds
             assert len(connections) == 2
 
     run(test())
@@ -182,7 +181,7 @@ class Listener:
 
 def test_who_takes_and_never_acknowledges_gets_the_same_numbers_again_and_fails():
     async def test():
-        async with teller("a") as a:
+        async with teller("a", limits=HURRIED) as a:
             listener = Listener(a, lambda what, say: None)
             async with server(listener.serve) as (endpoint, connections):
                 listener.endpoint = endpoint
@@ -199,15 +198,17 @@ def test_who_takes_and_never_acknowledges_gets_the_same_numbers_again_and_fails(
 
 
 def test_a_slow_receiver_that_acknowledges_something_is_waited_for():
+    limits = msgspec.structs.replace(LIMITS, ack_seconds=1.0)
+
     async def test():
-        async with teller("a") as a:
+        async with teller("a", limits=limits) as a:
             taken = []
 
             def act(what, say):
                 if isinstance(what, bytes):
                     taken.append(what)
                     number = len(taken)
-                    asyncio.get_running_loop().call_later(0.2 * number, say, Ack(number))
+                    asyncio.get_running_loop().call_later(0.4 * number, say, Ack(number))
 
             listener = Listener(a, act)
             async with server(listener.serve) as (endpoint, connections):
@@ -223,7 +224,7 @@ def test_a_slow_receiver_that_acknowledges_something_is_waited_for():
 
 def test_who_acknowledges_one_message_and_then_nothing_more_fails_with_the_others():
     async def test():
-        async with teller("a") as a:
+        async with teller("a", limits=HURRIED) as a:
             listener = Listener(a, lambda what, say: say(Ack(1)) if isinstance(what, bytes) else None)
             async with server(listener.serve) as (endpoint, connections):
                 listener.endpoint = endpoint
@@ -464,7 +465,7 @@ def test_a_peer_that_floods_is_read_slowly_and_others_are_not_hurt():
             for number in range(10):
                 await b.publish(Event(f"e{number}"))
             await until(lambda: "e9" in heard(a))
-            assert loop.time() - began < 1
+            assert heard(a).count("flood") < 500
             await until(lambda: len(heard(a)) == 510)
             assert loop.time() - began > 1.2  # 200 at once, and 300 more at 200 a second
             assert not failed(b)
@@ -474,7 +475,7 @@ def test_a_peer_that_floods_is_read_slowly_and_others_are_not_hurt():
 
 
 def test_a_peer_that_does_not_take_anything_holds_a_bounded_amount():
-    limits = msgspec.structs.replace(LIMITS, queue_bytes=100_000, ack_seconds=0.5)
+    limits = msgspec.structs.replace(HURRIED, queue_bytes=100_000)
 
     async def test():
         async with (

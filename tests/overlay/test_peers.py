@@ -181,7 +181,7 @@ def test_a_flood_is_bounded_and_the_others_go_on():
         for _ in range(10_000):
             hand.writer.write(len(check).to_bytes(4, "big") + check)
         for number in range(5):
-            assert await works(a, b, c, f"e{number}") < 3
+            assert await works(a, b, c, f"e{number}") < 10
             assert a.links.pending_bytes < OVERLAY_LIMITS.queue_bytes
         await until(lambda: a.driver.counters.received["FilterCheck"] > 6_000)
         assert machine(a)["layer"]["suspects"] == []

@@ -49,7 +49,8 @@ def run(
     listen
         HOST:PORT; with port 0 the system chooses one.
     peer
-        HOST:PORT of nodes to have links to; they are dialled again whenever the link is lost.
+        HOST:PORT of nodes to have links to; they are dialled again whenever the link is lost. With a protocol whose
+        nodes speak to anyone: of nodes that are asked to let this one in; without any, it begins an overlay of its own.
     name
         The node's name, unique in its overlay. Without one, the host's name and the port.
     overlay
@@ -302,7 +303,7 @@ def unsubscribe(id: str, /, *, node: NodeName = "") -> int:
 
 
 def show(subscription: str = "", /, *, json: bool = False, node: NodeName = "") -> int:
-    """Show a node: roles, links, routing tables, counters, and the trees that it is part of.
+    """Show a node: roles, what its protocol tells of it, links, routing tables, counters, and its trees.
 
     Parameters
     ----------
@@ -423,7 +424,7 @@ def become_candidate(type: str, /, *, node: NodeName = "") -> int:
 
 
 def connect(address: str, /, *, node: NodeName = "") -> int:
-    """Let a running node have a link to another one.
+    """Let a running node have a link to another one, or know of it.
 
     Parameters
     ----------

@@ -203,8 +203,8 @@ def _end() -> int:
 
 FILE = "launch.json"
 PATIENCE_SECONDS = 5.0
-PACE_BEGINS_SECONDS = 2.0
-"""When nodes are started one after another, processes have so long to come up before the first one."""
+COME_UP_SECONDS, PROCESS_SECONDS = 1.0, 0.5
+"""When nodes are started one after another, processes have so long to come up first: all, and more for each."""
 
 
 class LaunchedNode(msgspec.Struct):
@@ -348,13 +348,15 @@ def start(launch: Launch, processes: int = 0, timeout_seconds: float = 60.0, fre
     if fresh and len(missing) == len(launch.nodes):
         shutil.rmtree(launch.folder / "state", ignore_errors=True)
     (launch.folder / "logs").mkdir(exist_ok=True)
+    groups = len(missing) if processes <= 0 else min(processes, len(missing))
+    first = time.time() + COME_UP_SECONDS + PROCESS_SECONDS * groups
     for place, name in enumerate(missing):
         node = launch.nodes[name]
         node.founds = launch.joins and place == 0 and len(missing) == len(launch.nodes)
-        node.begins = time.time() + PACE_BEGINS_SECONDS + place / launch.pace if launch.pace else 0.0
+        node.begins = first + place / launch.pace if launch.pace else 0.0
     launch.save()
     try:
-        _start_nodes(launch, missing, processes, timeout_seconds)
+        _start_nodes(launch, missing, groups, timeout_seconds)
     except BaseException:
         if len(missing) == len(launch.nodes):
             stop(launch)
@@ -362,8 +364,7 @@ def start(launch: Launch, processes: int = 0, timeout_seconds: float = 60.0, fre
     return missing
 
 
-def _start_nodes(launch: Launch, names: list[str], processes: int, timeout_seconds: float) -> None:
-    groups = len(names) if processes <= 0 else min(processes, len(names))
+def _start_nodes(launch: Launch, names: list[str], groups: int, timeout_seconds: float) -> None:
     for number in range(groups):
         _start_process(launch, names[number::groups])
     launch.save()
