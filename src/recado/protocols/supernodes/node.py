@@ -27,7 +27,18 @@ from recado.protocols.machine import (
     TimerFired,
 )
 from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, Unsubscribe
-from recado.protocols.supernodes import dissemination, family, leaving, membership, messages, recovery, repair, sizer
+from recado.protocols.supernodes import (
+    dissemination,
+    family,
+    leaving,
+    load,
+    membership,
+    messages,
+    recovery,
+    repair,
+    shrinking,
+    sizer,
+)
 from recado.protocols.supernodes.members import Home
 from recado.protocols.supernodes.settings import COMMON, SuperNodeSettings
 from recado.protocols.supernodes.state import (
@@ -44,6 +55,14 @@ from recado.protocols.wire import read_filter, write_filter
 
 Handler = Callable[[State, Any, Any, Out], None]
 TimerHandler = Callable[[State, Out], None]
+
+
+def _on_returned(state: State, sender: Any, message: messages.Returned, out: Out) -> None:
+    """What a child sent for this node did not arrive."""
+    home = state.layer
+    if home is not None and sender in home.children:
+        FAILURES[type(message.cast)](state, message.to, message.cast, out)
+
 
 HANDLERS: dict[type, Handler] = {
     messages.FilterCheck: family.on_filter_check,
@@ -78,6 +97,9 @@ HANDLERS: dict[type, Handler] = {
     messages.TurmoilRepairReply: repair.on_repair_reply,
     messages.Fetch: recovery.on_fetch,
     messages.Fetched: recovery.on_fetched,
+    messages.Relay: load.on_relay,
+    messages.Returned: _on_returned,
+    messages.Demote: shrinking.on_demote,
 }
 
 
@@ -101,6 +123,7 @@ FAILURES: dict[type, Handler] = {
     messages.FiltersRequest: _download_failed,
     messages.JoinRequest: membership.join_request_failed,
     messages.Departures: membership.departures_failed,
+    messages.Relay: load.relay_failed,
     messages.MembershipCast: membership.membership_cast_failed,
     messages.ViewRepair: membership.view_repair_failed,
     messages.TurmoilCast: dissemination.turmoil_cast_failed,
@@ -132,6 +155,7 @@ TIMERS: dict[str, TimerHandler] = {
     "slot": sizer.slot_is_due,
     "events": repair.repair_events,
     "order": recovery.ask_for_missing,
+    "upload": shrinking.check_upload,
     "outbox": dissemination.flush_outbox,
 }
 
@@ -166,6 +190,8 @@ class SuperNode:
             TIMERS[str(stimulus.timer)](state, out)
         elif type(stimulus) is SendFailed:
             handler = FAILURES.get(type(stimulus.message))
+            if state.layer is None and load.give_back(state, stimulus.receiver, stimulus.message, out):
+                return out
             if handler is not None:
                 handler(state, stimulus.receiver, stimulus.message, out)
         else:
