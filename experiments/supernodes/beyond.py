@@ -13,10 +13,13 @@ from typing import Any
 
 import msgspec
 
-from recado.protocols.machine import NodeId
+from recado.protocols.machine import Effect, NodeId, Rng, Send, SetTimer, Started, Stimulus, TimerFired
 from recado.protocols.pubsub import Leave, Left, Missed
+from recado.protocols.supernodes.messages import FilterCheck
 from recado.protocols.supernodes.settings import SuperNodeSettings
+from recado.sim.draws import uniform
 from recado.sim.kernel import Simulation, stream
+from recado.sim.network import Mesh
 from recado.sim.peers import Peers, Population
 
 Row = dict[str, Any]
@@ -341,6 +344,51 @@ def study_limit(
     return rows
 
 
+# --- Hostile peers ---------------------------------------------------------------------------------------------------
+
+
+class Flooder:
+    """A machine that sends a question to one peer, so many times a second."""
+
+    def __init__(self, victim: NodeId, rate: int) -> None:
+        self.victim, self.rate = victim, rate
+
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        if not isinstance(stimulus, Started | TimerFired):
+            return ()
+        questions = [Send(self.victim, FilterCheck("f == 1"), "a flood") for _ in range(self.rate)]
+        return [*questions, SetTimer("tick", 1.0)]
+
+    def inspect(self) -> dict[str, Any]:
+        return {}
+
+
+def study_guard(seed: int = 0, count: int = 60, rate: int = 500, seconds: float = 120.0) -> list[Row]:
+    """One peer floods a super node with questions: what the victim uploads, and what the others get of its events."""
+    rows = []
+    for guard in (False, True):
+        network = Mesh(uniform(0.1, 0.3, stream(seed, "delays")))
+        peers = Peers(Population(rate=1.0, session_seconds=50.0), replace(QUICK, guard=guard), seed, network=network)
+        rng = stream(seed, "guard")
+        filters = peers.population.filter_count
+        settle_peers(peers, [rng.randrange(filters) for _ in range(count)])
+        victim = peers.supers.nodes[0]
+        begun, node = peers.simulation.now, peers.simulation.nodes[victim]
+        before = node.up_bytes
+        peers.simulation.add("flooder", Flooder(victim, rate))
+        peers.publications(2.0, seconds)
+        peers.run(seconds)
+        rows.append(
+            {
+                "setting": "guard" if guard else "plain",
+                "flood_messages_per_second": rate,
+                "victim_bytes_per_second": (node.up_bytes - before) / seconds,
+                "deliveries": sum(1 for time, _, _ in peers.deliveries if time >= begun),
+            }
+        )
+    return rows
+
+
 STUDIES: Mapping[str, Callable[..., list[Row]]] = {
     "graceful": study_leaving,
     "ordered": study_order,
@@ -348,4 +396,5 @@ STUDIES: Mapping[str, Callable[..., list[Row]]] = {
     "covering": study_covering,
     "fair": study_fair,
     "max_upload_bytes_per_second": study_limit,
+    "guard": study_guard,
 }

@@ -21,6 +21,7 @@ BEYOND = {
     "covering": {"covering": True},
     "fair": {"fair": True},
     "limit": {"max_upload_bytes_per_second": 20.0, "upload_seconds": 10.0, "budget_bytes_per_second": 100.0},
+    "guard": {"guard": True},
     "large": {"family_most": 2},
     "large and graceful": {"family_most": 2, "graceful": True, "linger_seconds": 20.0},
     "ordered": {"ordered": True, "order_seconds": 1.0},

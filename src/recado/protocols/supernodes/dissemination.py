@@ -160,6 +160,8 @@ def cast(state: State, layer: Layer, published: Publication, out: Out) -> None:
     if state.settings.ordered:
         order.stamp(state, published)
     keys = layer.membership.keys
+    if not keys:
+        return
     first = int(state.rng.random() * len(keys))
     begun = len(out)
     _cut(state, layer, published, Arc(first, len(keys), keys[first]), out)

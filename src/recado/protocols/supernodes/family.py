@@ -407,7 +407,11 @@ def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) 
         return
     for child, since in list(home.children.items()):
         if since < message.round and child not in reached:
-            del home.children[child]
+            if state.settings.guard:  # perhaps the last child lies: see whether it can be reached
+                probe = Promotion(state.me, state.name, home.round, (child,), membership.known_members(state))
+                out.append(Send(child, probe, "is this child there?"))
+            else:
+                del home.children[child]
     if not home.children:
         _stop_rounds(home, out)
 

@@ -137,7 +137,7 @@ def known_members(state: State) -> tuple[Endpoint, ...]:
 def on_endpoints(state: State, sender: Endpoint, message: Endpoints, out: Out) -> None:
     receive(state, message)
     layer = state.layer
-    if layer is None:
+    if layer is None or not len(message.membership):  # whoever is asked knows itself
         return
     first = not layer.endpoints_loaded
     layer.membership = _merge(state.home, layer, message.membership)
@@ -208,7 +208,7 @@ def on_join_request(state: State, sender: Endpoint, message: JoinRequest, out: O
             send(state, state.child.father, message, "a sub node hands a request to join to its father", out)
         return
     member = message.member
-    if layer.membership.find(member.key) is not None:
+    if not layer.membership.keys or layer.membership.find(member.key) is not None:
         return
     leader = layer.membership.leader(member.key, state.settings.slices)
     if leader.key != layer.key and message.hops < MOST_HOPS and leader.key not in layer.suspects:
@@ -225,7 +225,7 @@ def on_join_request(state: State, sender: Endpoint, message: JoinRequest, out: O
 
 def join_request_failed(state: State, to: Endpoint, message: JoinRequest, out: Out) -> None:
     layer = state.layer
-    if layer is None or not layer.endpoints_loaded:
+    if layer is None or not layer.endpoints_loaded or not layer.membership.keys:
         return
     leader = layer.membership.leader(message.member.key, state.settings.slices)
     if leader.endpoint == to:
@@ -385,7 +385,8 @@ def _lead(state: State, layer: Layer, out: Out) -> None:
 
 
 def is_leader(state: State, layer: Layer) -> bool:
-    return layer.membership.leader(layer.key, state.settings.slices).key == layer.key
+    table = layer.membership
+    return bool(table.keys) and table.leader(layer.key, state.settings.slices).key == layer.key
 
 
 def _begin_batches(state: State, layer: Layer, out: Out) -> None:

@@ -30,6 +30,7 @@ from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, 
 from recado.protocols.supernodes import (
     dissemination,
     family,
+    guard,
     leaving,
     load,
     membership,
@@ -182,10 +183,15 @@ class SuperNode:
         state.now, state.rng = now, rng
         out: Out = []
         if type(stimulus) is Received:
-            handler = HANDLERS.get(type(stimulus.message))
+            message = stimulus.message
+            if state.guard is not None:
+                message = guard.admit(state, state.guard, stimulus.sender, message, out)
+                if message is None:
+                    return out
+            handler = HANDLERS.get(type(message))
             if handler is None:
-                raise SuperNodeError(f"{stimulus.message!r} is no message of the super-node protocol")
-            handler(state, stimulus.sender, stimulus.message, out)
+                raise SuperNodeError(f"{message!r} is no message of the super-node protocol")
+            handler(state, stimulus.sender, message, out)
         elif type(stimulus) is TimerFired:
             TIMERS[str(stimulus.timer)](state, out)
         elif type(stimulus) is SendFailed:
@@ -196,6 +202,8 @@ class SuperNode:
                 handler(state, stimulus.receiver, stimulus.message, out)
         else:
             self._on_rare(stimulus, out)
+        if state.guard is not None:
+            guard.note_questions(state.guard, now, out)
         return out
 
     def _on_rare(self, stimulus: Stimulus, out: Out) -> None:
@@ -287,6 +295,7 @@ def _inspect(state: State) -> dict[str, Any]:
         "filter": state.filter,
         "subscriptions": {id: {"filter": write_filter(one.whole_filter())} for id, one in state.subscriptions.items()},
         "seeds": list(state.seeds),
+        "dropped": dict(state.guard.dropped) if state.guard is not None else {},
         "events": {
             "delivered": state.delivered,
             "duplicates": state.duplicates,

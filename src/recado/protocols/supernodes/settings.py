@@ -133,6 +133,11 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     """A node that sends more in the layer has super nodes become children that are not needed; 0: no limit."""
     upload_seconds: float = 60.0
     """Over which time that is measured."""
+    guard: bool = False
+    """Messages that nobody asked for, that a sender cannot know, or that come too fast are dropped."""
+    peer_messages_per_second: float = 20.0
+    peer_burst: int = 400
+    """What one peer may send: so much at once, and so much in the long run."""
 
     # -- limits
     start_after_seconds: float = 0.0
@@ -173,7 +178,7 @@ _POSITIVE = (
     "k", "slices", "join_batch", "join_batch_seconds", "leave_batch", "repair_seconds", "repair_least_seconds",
     "join_retry_seconds", "keepalive_seconds", "sizer_seconds", "event_repair_seconds", "history", "max_subscriptions",
     "max_children", "max_pending", "max_neighbours", "max_events", "max_outbox", "max_log", "seeds",
-    "upload_seconds",
+    "upload_seconds", "peer_messages_per_second", "peer_burst",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "budget_bytes_per_second", "endpoint_bytes", "filter_bytes", "filter_hash_bytes", "event_id_bytes", "event_bytes",

@@ -219,13 +219,27 @@ class Events:
         self.repairing = False
 
 
+class Guard:
+    """What a node remembers of its peers to tell what they may send (``guard``)."""
+
+    __slots__ = ("dropped", "expected", "links")
+
+    def __init__(self) -> None:
+        self.links: dict[NodeId, tuple[float, float]] = {}
+        """Of each sender how much more it may send, and when that was so."""
+        self.expected: dict[tuple[NodeId, type], float] = {}
+        """Which answers were asked for, and when."""
+        self.dropped: dict[str, int] = {}
+
+
 class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
         "benefactor", "bootstrap", "brood", "child", "delivered", "duplicates", "events", "filter", "former",
-        "former_key", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now", "number",
-        "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions", "told",
+        "former_key", "guard", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now",
+        "number", "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
+        "told",
     )  # fmt: skip
 
     now: float
@@ -259,6 +273,7 @@ class State:
         self.handover: Handover | None = None
         self.benefactor: Endpoint | None = None
         self.brood: Brood | None = None
+        self.guard = Guard() if settings.guard else None
         self.told: Endpoint | None = None
         """Which father knows this node's earlier events."""
 
