@@ -319,7 +319,7 @@ def keep_alive(state: State, out: Out) -> None:
     if state.settings.promotion_policy == "lifo":
         children = children[::-1]
     above = state.child.father if state.child is not None else None
-    covered = ()
+    covered: tuple[Endpoint, ...] = ()
     if state.layer is not None and state.layer.covered:
         covered = tuple(one for one in children if one in state.layer.covered)
         state.layer.covered = {one: state.layer.covered[one] for one in covered}

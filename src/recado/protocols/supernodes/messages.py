@@ -344,7 +344,7 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         return first + endpoint * len(message.casts) + interval * (len(message.casts) - 1)
 
     def cast(message: MembershipCast | TurmoilCast) -> int:
-        if type(message) is TurmoilCast:
+        if isinstance(message, TurmoilCast):
             return turmoil_cast(message)
         return change(message.change) + interval + (settings.slot_count_bytes if message.slots else 0)
 
@@ -515,8 +515,8 @@ def check_message(message: Any) -> None:
         case Relay(casts):
             if len(casts) > MOST_RELAYED:
                 raise WireError(f"{len(casts):,} casts to relay; the limit is {MOST_RELAYED}")
-            for _, one in casts:
-                check_message(one)
+            for _, relayed in casts:
+                check_message(relayed)
     if isinstance(message, JoinRequest):
         check_key(message.member.key)
 
