@@ -6,16 +6,20 @@ a side: a dict of figures. ``STUDIES`` has them by the name of the setting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from recado.protocols.machine import NodeId
+from recado.protocols.machine import Effect, NodeId, Rng, Send, SetTimer, Started, Stimulus, TimerFired
 from recado.protocols.pubsub import Leave, Left, Missed
+from recado.protocols.supernodes.messages import FilterCheck
 from recado.protocols.supernodes.settings import SuperNodeSettings
+from recado.sim.draws import uniform
 from recado.sim.kernel import Simulation, stream
+from recado.sim.network import Mesh
 from recado.sim.peers import Peers, Population
 
 Row = dict[str, Any]
@@ -220,8 +224,177 @@ def study_large(seed: int = 0, sizes: Sequence[int] = (100, 400), most: int = 16
     return rows
 
 
+# --- Attachment by covering ------------------------------------------------------------------------------------------
+
+
+def study_covering(
+    seed: int = 0, count: int = 120, redundancies: Sequence[float] = (0.2, 0.5, 0.8), seconds: float = 600.0
+) -> list[Row]:
+    """Unrelated filters (no overlap) and thresholds that nest (full overlap), while peers come and go.
+
+    It pays where it keeps peers out of the layer: with overlap, and the more the fewer filters are equal.
+    """
+    rows = []
+    for kind in ("integer", "nested"):
+        for redundancy in redundancies:
+            for covering in (False, True):
+                settings = replace(QUICK, covering=covering, family_most=16)
+                population = Population(
+                    rate=count / 600.0,
+                    redundancy=redundancy,
+                    session_seconds=600.0,
+                    session_most_seconds=1200.0,
+                    filters="nested" if kind == "nested" else "integer",
+                )
+                peers = Peers(population, settings, seed)
+                peers.arrivals(600.0 + seconds)
+                peers.run(600.0)
+                before = count_bytes(peers.simulation)
+                peers.publications(10.0, seconds - 60.0)
+                peers.run(seconds)
+                live = list(peers.live.values())
+                rows.append(
+                    {
+                        "setting": "covering" if covering else "plain",
+                        "filters": kind,
+                        "redundancy": redundancy,
+                        "live": len(live),
+                        "super_share": sum(1 for one in live if one.role == "super") / len(live),
+                        "bytes_per_peer_and_second": (count_bytes(peers.simulation) - before) / seconds / len(live),
+                        "deliveries": len(peers.deliveries),
+                    }
+                )
+    return rows
+
+
+# --- Load ------------------------------------------------------------------------------------------------------------
+
+
+def churning(settings: SuperNodeSettings, seed: int, count: int, redundancy: float) -> Peers:
+    """Peers that stay ten minutes on average, in balance."""
+    population = Population(
+        rate=count / 600.0,
+        redundancy=redundancy,
+        session_seconds=600.0,
+        session_most_seconds=1200.0,
+        filters="accept_all",
+    )
+    peers = Peers(population, settings, seed)
+    peers.arrivals(math.inf)
+    peers.run(900.0)
+    return peers
+
+
+def upload_by_role(peers: Peers, seconds: float) -> dict[str, list[float]]:
+    """Bytes a second of every peer that keeps its role over the next ``seconds``."""
+    begun = peers.simulation.now
+    nodes = peers.simulation.nodes
+    before = {node: nodes[node].up_bytes for node in peers.live}
+    peers.run(seconds)
+    found: dict[str, list[float]] = {"super": [], "sub": []}
+    for node, one in peers.live.items():
+        if node in before and one.role in found and one.roles[-1][0] <= begun:
+            found[one.role].append((nodes[node].up_bytes - before[node]) / seconds)
+    return found
+
+
+def study_fair(seed: int = 0, count: int = 200, redundancy: float = 0.8, seconds: float = 300.0) -> list[Row]:
+    """What super nodes and sub nodes upload when children send for their fathers, with an event every two seconds."""
+    rows = []
+    for fair in (False, True):
+        peers = churning(replace(QUICK, fair=fair), seed, count, redundancy)
+        peers.publications(2.0, seconds)
+        paid = upload_by_role(peers, seconds)
+        means = {role: sum(all_of) / max(1, len(all_of)) for role, all_of in paid.items()}
+        rows.append(
+            {
+                "setting": "fair" if fair else "plain",
+                "super_bytes_per_second": means["super"],
+                "sub_bytes_per_second": means["sub"],
+                "ratio": means["super"] / means["sub"],
+                "most_bytes_per_second": max(paid["super"] + paid["sub"]),
+                "deliveries": len(peers.deliveries),
+            }
+        )
+    return rows
+
+
+def study_limit(
+    seed: int = 0, count: int = 200, redundancy: float = 0.8, most: float = 60.0, seconds: float = 600.0
+) -> list[Row]:
+    """A sizer has made more super nodes than there are filters; then every node has a maximum of upload."""
+    rows = []
+    for limit in (0.0, most):
+        settings = replace(QUICK, budget_bytes_per_second=500.0, sizer_seconds=60.0, max_upload_bytes_per_second=limit)
+        peers = churning(settings, seed, count, redundancy)
+        begun = count_bytes(peers.simulation)
+        paid = upload_by_role(peers, seconds)
+        members = sum(1 for one in peers.live.values() if one.role == "super")
+        rows.append(
+            {
+                "setting": "limit" if limit else "plain",
+                "limit_bytes_per_second": limit,
+                "live": len(peers.live),
+                "super_nodes": members,
+                "filters": len({one.filter for one in peers.live.values()}),
+                "super_bytes_per_second": sum(paid["super"]) / max(1, len(paid["super"])),
+                "bytes_per_peer_and_second": (count_bytes(peers.simulation) - begun) / seconds / len(peers.live),
+            }
+        )
+    return rows
+
+
+# --- Hostile peers ---------------------------------------------------------------------------------------------------
+
+
+class Flooder:
+    """A machine that sends a question to one peer, so many times a second."""
+
+    def __init__(self, victim: NodeId, rate: int) -> None:
+        self.victim, self.rate = victim, rate
+
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        if not isinstance(stimulus, Started | TimerFired):
+            return ()
+        questions = [Send(self.victim, FilterCheck("f == 1"), "a flood") for _ in range(self.rate)]
+        return [*questions, SetTimer("tick", 1.0)]
+
+    def inspect(self) -> dict[str, Any]:
+        return {}
+
+
+def study_guard(seed: int = 0, count: int = 60, rate: int = 500, seconds: float = 120.0) -> list[Row]:
+    """One peer floods a super node with questions: what the victim uploads, and what the others get of its events."""
+    rows = []
+    for guard in (False, True):
+        network = Mesh(uniform(0.1, 0.3, stream(seed, "delays")))
+        peers = Peers(Population(rate=1.0, session_seconds=50.0), replace(QUICK, guard=guard), seed, network=network)
+        rng = stream(seed, "guard")
+        filters = peers.population.filter_count
+        settle_peers(peers, [rng.randrange(filters) for _ in range(count)])
+        victim = peers.supers.nodes[0]
+        begun, node = peers.simulation.now, peers.simulation.nodes[victim]
+        before = node.up_bytes
+        peers.simulation.add("flooder", Flooder(victim, rate))
+        peers.publications(2.0, seconds)
+        peers.run(seconds)
+        rows.append(
+            {
+                "setting": "guard" if guard else "plain",
+                "flood_messages_per_second": rate,
+                "victim_bytes_per_second": (node.up_bytes - before) / seconds,
+                "deliveries": sum(1 for time, _, _ in peers.deliveries if time >= begun),
+            }
+        )
+    return rows
+
+
 STUDIES: Mapping[str, Callable[..., list[Row]]] = {
     "graceful": study_leaving,
     "ordered": study_order,
     "family_most": study_large,
+    "covering": study_covering,
+    "fair": study_fair,
+    "max_upload_bytes_per_second": study_limit,
+    "guard": study_guard,
 }

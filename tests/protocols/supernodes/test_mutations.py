@@ -102,6 +102,11 @@ LAYER = {
         "pass",
     ),
     "who is gone is forgotten at once": (membership._remember_departed, "departed[key] = member.endpoint", "pass"),
+    "nobody enters again where nobody is left": (
+        membership._enter_again,
+        "if random_member(state, layer) is not None:",
+        "if True:",
+    ),
     "one who is alive accepts to be gone": (membership.learn, "_enter_again(state, layer, out)", "pass"),
     "repair gives nothing": (membership.on_view_repair_reply, "learn(state, layer, change, out)", "pass"),
     "a view covers every other": (members.View.covers, "if self is other:", "if True:"),

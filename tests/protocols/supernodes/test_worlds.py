@@ -4,6 +4,7 @@ import os
 from hashlib import blake2b
 from random import Random
 
+import msgspec
 import pytest
 
 from protocols.supernodes.world import World, check, check_settled, quick
@@ -17,6 +18,10 @@ FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 
 
 BEYOND = {
+    "covering": {"covering": True},
+    "fair": {"fair": True},
+    "limit": {"max_upload_bytes_per_second": 20.0, "upload_seconds": 10.0, "budget_bytes_per_second": 100.0},
+    "guard": {"guard": True},
     "large": {"family_most": 2},
     "large and graceful": {"family_most": 2, "graceful": True, "linger_seconds": 20.0},
     "ordered": {"ordered": True, "order_seconds": 1.0},
@@ -26,7 +31,7 @@ BEYOND = {
 
 
 def any_settings(rng, **switches):
-    return quick(
+    settings = quick(
         k=rng.choice((1, 1, 2, 3)),
         families=rng.random() < 0.85,
         slices=rng.choice((1, 1, 4)),
@@ -44,8 +49,8 @@ def any_settings(rng, **switches):
         watchdog_grace_seconds=4.0,
         event_repair_seconds=8.0,
         recheck_on_promotion=rng.random() < 0.2,
-        **switches,
     )
+    return msgspec.structs.replace(settings, **switches)
 
 
 def any_delay(rng):

@@ -15,6 +15,7 @@ from recado.protocols.baselines.algebra import answers
 from recado.protocols.machine import Deliver, Send, SetTimer
 from recado.protocols.pubsub import Notified
 from recado.protocols.supernodes import order
+from recado.protocols.supernodes.load import delegate
 from recado.protocols.supernodes.members import SPACE, Endpoint
 from recado.protocols.supernodes.membership import draw_fanout, note_departure
 from recado.protocols.supernodes.messages import EventId, PublishUp, TurmoilCast, TurmoilReject, TurmoilSubnode
@@ -159,8 +160,12 @@ def cast(state: State, layer: Layer, published: Publication, out: Out) -> None:
     if state.settings.ordered:
         order.stamp(state, published)
     keys = layer.membership.keys
+    if not keys:
+        return
     first = int(state.rng.random() * len(keys))
+    begun = len(out)
     _cut(state, layer, published, Arc(first, len(keys), keys[first]), out)
+    delegate(state, layer, begun, out)
 
 
 def _cut(state: State, layer: Layer, published: Publication, arc: Arc, out: Out) -> None:
@@ -211,7 +216,9 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
         send(state, state.child.father, message, "a K node does not relay: its father does", out)
     else:
         first, count = layer.membership.ring(message.low, message.high)
+        begun = len(out)
         _cut(state, layer, published, Arc(first, count, message.high), out)
+        delegate(state, layer, begun, out)
     add_neighbour(state, layer, message.key, sender)
     if new:
         pass_down(state, layer, published, None, out)
@@ -220,6 +227,8 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
 def on_turmoil_reject(state: State, sender: Endpoint, message: TurmoilReject, out: Out) -> None:
     """Go on with the interval without the one that rejected it."""
     receive(state, message)
+    if state.layer is None and state.child is not None and state.settings.fair:
+        out.append(Send(state.child.father, message, "an answer to what was sent for the father"))
     _go_on(state, message.id, message.low, message.high, out)
 
 
@@ -280,6 +289,9 @@ def chain(state: State, layer: Layer, published: Publication, origin: Endpoint |
     left_out = {origin}
     if state.settings.k_via_tree:
         left_out |= {one.endpoint for one in layer.membership.by_filter(state.filter)}
+    if layer.covered:
+        accepts = answers(published.event)
+        left_out |= {child for child, text in layer.covered.items() if not accepts(text)}
     hand_on(state, published, tuple(child for child in layer.children if child not in left_out), out)
 
 

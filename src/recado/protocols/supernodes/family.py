@@ -6,14 +6,15 @@ keep-alive that cannot be delivered comes back to its sender (``SendFailed``), w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.baselines.algebra import covers, name_of
 from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
 from recado.protocols.supernodes import membership
-from recado.protocols.supernodes.members import Endpoint
+from recado.protocols.supernodes.members import Endpoint, Member
 from recado.protocols.supernodes.messages import (
     Below,
     FatherLost,
@@ -32,6 +33,7 @@ from recado.protocols.supernodes.messages import (
     TryAnother,
 )
 from recado.protocols.supernodes.state import (
+    NO_FILTER,
     Brood,
     Child,
     Joining,
@@ -87,7 +89,8 @@ def _ask_for_representative(state: State, joining: Joining, out: Out) -> None:
 
 def ask_to_join(state: State, joining: Joining, representative: Endpoint, out: Out) -> None:
     joining.contact, joining.representative = representative, True
-    out.append(Send(representative, JoinNode(state.name), "a joiner asks the representative of its filter"))
+    question = JoinNode(state.name, state.filter if joining.covered else "")
+    out.append(Send(representative, question, "a joiner asks the representative of its filter"))
     out.append(SetTimer("joining", ANSWER_SECONDS))
 
 
@@ -135,6 +138,12 @@ def _restart(state: State, joining: Joining, out: Out) -> None:
 
 
 def _enter_layer(state: State, why: str, out: Out) -> None:
+    layer = state.layer
+    member = layer.membership.find(layer.key) if layer is not None else None
+    if layer is not None and member is not None and name_of(member.filter) == state.name:
+        state.joining, state.moving = None, ""  # it was to become a child, and nobody took it
+        out.append(CancelTimer("joining"))
+        return
     if state.layer is not None:  # a member that changes its filter
         membership.move_within(state, state.layer, out)
         return
@@ -150,8 +159,13 @@ def on_filter_check(state: State, sender: Endpoint, message: FilterCheck, out: O
         send(state, sender, TryAnother(membership.known_members(state)), "only an old super node can tell (R39)", out)
         return
     known = [one for one in layer.membership.by_filter(message.filter) if one.key not in layer.suspects]
-    endpoint = pick(state.rng, known).endpoint if known else None
-    send(state, sender, FilterReply(name_of(message.filter), endpoint), "who represents the filter", out)
+    endpoint, name = pick(state.rng, known).endpoint if known else None, name_of(message.filter)
+    if endpoint is None and state.settings.covering:
+        cover = find_cover(state, layer, message.filter)
+        if cover is not None and cover.endpoint != sender:
+            send(state, sender, FilterReply(name, cover.endpoint, True), "who has a filter that covers it", out)
+            return
+    send(state, sender, FilterReply(name, endpoint), "who represents the filter", out)
 
 
 def on_filter_reply(state: State, sender: Endpoint, message: FilterReply, out: Out) -> None:
@@ -161,6 +175,7 @@ def on_filter_reply(state: State, sender: Endpoint, message: FilterReply, out: O
     if message.endpoint is None or message.endpoint == state.me:
         _enter_layer(state, "first", out)
     else:
+        joining.covered = message.covering
         ask_to_join(state, joining, message.endpoint, out)
 
 
@@ -181,6 +196,8 @@ def on_join_node(state: State, sender: Endpoint, message: JoinNode, out: Out) ->
         send(state, sender, ParentNode(handover.heir, message.name), "another has this family now", out)
     elif state.moving == "below" and state.child is None:
         send(state, sender, TryAnother(), "this node looks for a father itself", out)
+    elif message.filter and message.name != state.name:
+        take_covered(state, sender, message, out)
     elif message.name != state.name or (layer is None and state.child is None):
         send(state, sender, TryAnother(), "this node has another filter", out)
     elif state.child is not None and layer is None and settings.family_most:
@@ -204,6 +221,35 @@ def on_join_node(state: State, sender: Endpoint, message: JoinNode, out: Out) ->
         else:
             layer.pending_k[sender] = None
             send(state, sender, KNodeAccept(state.name, seeds), "the filter has less than K super nodes", out)
+        keep_alive(state, out)
+
+
+def find_cover(state: State, layer: Layer, text: str) -> Member | None:
+    """The member with the narrowest filter that covers another one."""
+    return narrowest_cover([one for one in layer.membership.members if one.key not in layer.suspects], text)
+
+
+def narrowest_cover(members: Sequence[Member], text: str) -> Member | None:
+    best: Member | None = None
+    for member in members:
+        if (best is None or covers(best.filter, member.filter)) and covers(member.filter, text):
+            best = member
+    return best
+
+
+def take_covered(state: State, sender: Endpoint, message: JoinNode, out: Out) -> None:
+    """A joiner, or a child that this node inherited, with a filter that this node's covers."""
+    layer, child = state.layer, state.child
+    fits = name_of(message.filter) == message.name and covers(state.filter, message.filter)
+    if not state.settings.covering or not fits or (layer is None and child is None):
+        send(state, sender, TryAnother(), "this node's filter does not cover that", out)
+    elif child is not None:
+        send(state, sender, ParentNode(child.father, message.name), "this node has a father itself", out)
+    elif layer is not None and (sender in layer.children or len(layer.children) < state.settings.max_children):
+        layer.children.setdefault(sender, layer.round)
+        layer.covered[sender] = message.filter
+        seeds = membership.known_members(state)
+        send(state, sender, SuperNodeAccept(message.name, seeds), "a new child, with a filter of its own", out)
         keep_alive(state, out)
 
 
@@ -233,11 +279,13 @@ def on_accept(state: State, sender: Endpoint, message: SuperNodeAccept | KNodeAc
 
 
 def _become_child(state: State, father: Endpoint, why: str, out: Out) -> None:
+    covered = state.joining is not None and state.joining.covered
     state.joining = None
     out.append(CancelTimer("joining"))
     if state.child is not None and state.child.father != father:
         out.append(Send(state.child.father, NotYourChild(), "a child that has another father now"))
     state.child = Child(father, state.now)
+    state.child.covered = covered
     set_role(state, why, out)
     _arm(state, state.child, state.settings.keepalive_seconds, out)
     membership.settle(state, out)
@@ -272,7 +320,13 @@ def keep_alive(state: State, out: Out) -> None:
     if state.settings.promotion_policy == "lifo":
         children = children[::-1]
     above = state.child.father if state.child is not None else None
-    chain = Promotion(state.me, state.name, home.round, children, membership.known_members(state), above)
+    covered: tuple[Endpoint, ...] = ()
+    if state.layer is not None and state.layer.covered:
+        covered = tuple(one for one in children if one in state.layer.covered)
+        state.layer.covered = {one: state.layer.covered[one] for one in covered}
+        children = (*(one for one in children if one not in state.layer.covered), *covered)
+    seeds = membership.known_members(state)
+    chain = Promotion(state.me, state.name, home.round, children, seeds, above, len(covered))
     out.append(Send(children[0], chain, "a father tells his children that he lives"))
     send_down(state, out)
     out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
@@ -288,7 +342,7 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
     child, joining, former = state.child, state.joining, state.former
     if joining is not None:
         waited = joining.representative and joining.contact == message.father
-        if waited and message.name == state.name:
+        if waited and (message.name == state.name or joining.covered):
             _become_child(state, message.father, "named in a keep-alive", out)  # it has overtaken the answer
             child = state.child
     children = message.children
@@ -302,10 +356,9 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
         return
     if child is None or child.father != message.father:
         out.append(Send(message.father, NotYourChild(), "this node has no father, or another one"))
-        rest = children[:place] + children[place + 1 :]
-        _pass_on(state, msgspec.structs.replace(message, children=rest), place, out)
+        _pass_on(state, without(message, place), place, out)
         return
-    child.chain, child.seeds, child.above = children, message.seeds, message.above
+    child.chain, child.seeds, child.above, child.tail = children, message.seeds, message.above, message.covered
     if child.regular and place == child.place:
         child.heard = state.now
         out.append(child.watchdog)
@@ -328,7 +381,8 @@ def _pass_on(state: State, message: Promotion, place: int, out: Out) -> None:
 def promotion_failed(state: State, to: Endpoint, message: Promotion, out: Out) -> None:
     """Leave out the child that could not be reached, and go on with the next one."""
     place = message.children.index(to)
-    rest = message.children[:place] + message.children[place + 1 :]
+    onward = without(message, place)
+    rest = onward.children
     home, child = household(state), state.child
     if message.father == state.me:
         if home is not None:
@@ -338,8 +392,15 @@ def promotion_failed(state: State, to: Endpoint, message: Promotion, out: Out) -
         if not rest:
             return
     elif child is not None and child.father == message.father:
-        child.chain = rest
-    _pass_on(state, msgspec.structs.replace(message, children=rest), place, out)
+        child.chain, child.tail = rest, onward.covered
+    _pass_on(state, onward, place, out)
+
+
+def without(message: Promotion, place: int) -> Promotion:
+    """The keep-alive without the child at this place."""
+    children = message.children
+    covered = message.covered - (place >= len(children) - message.covered)
+    return msgspec.structs.replace(message, children=children[:place] + children[place + 1 :], covered=covered)
 
 
 def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) -> None:
@@ -354,7 +415,11 @@ def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) 
         return
     for child, since in list(home.children.items()):
         if since < message.round and child not in reached:
-            del home.children[child]
+            if state.settings.guard:  # perhaps the last child lies: see whether it can be reached
+                probe = Promotion(state.me, state.name, home.round, (child,), membership.known_members(state))
+                out.append(Send(child, probe, "is this child there?"))
+            else:
+                del home.children[child]
     if not home.children:
         _stop_rounds(home, out)
 
@@ -402,7 +467,7 @@ def father_is_silent(state: State, out: Out) -> None:
     if child.above is not None and state.layer is None:
         climb(state, child, child.above, out)
         return
-    if state.settings.recheck_on_promotion and state.layer is None and state.seeds:
+    if (state.settings.recheck_on_promotion or child.covered) and state.layer is None and state.seeds:
         state.child = None  # R29: perhaps there is another super node; if not, the join ends in the layer
         state.joining = Joining(state.now)
         set_role(state, "its father is silent", out)
@@ -415,7 +480,7 @@ def promote(state: State, child: Child, out: Out) -> None:
     """Take the father's place: warn the brothers, inherit them, enter the layer."""
     if state.moving:
         membership.leave_layer(state, out)
-    brothers = child.brothers(state.me)
+    brothers = child.brothers(state.me) if not child.covered else []
     for brother in brothers:
         out.append(Send(brother, Promoted(state.name), "the father is silent, and this child takes its place"))
     out.append(Report(FatherLost(child.father, state.layer is not None and state.layer.active)))
@@ -428,6 +493,8 @@ def promote(state: State, child: Child, out: Out) -> None:
     layer = state.layer
     if layer is not None and brothers:
         layer.children = dict.fromkeys(brothers, 0)
+        if child.tail and not child.covered:  # they will say what they want
+            layer.covered = dict.fromkeys((one for one in child.chain[-child.tail :] if one != state.me), NO_FILTER)
         layer.rounds = True
         out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
     _adopt_brood(state, out)
@@ -512,7 +579,11 @@ def on_promoted(state: State, sender: Endpoint, message: Promoted, out: Out) -> 
     if former is not None and sender in former.chain:
         former.father = sender
         return
-    if child is None or message.name != state.name or sender == state.me:
+    if child is None or sender == state.me:
+        return
+    if child.covered and sender in child.chain[: len(child.chain) - child.tail]:
+        out.append(Send(sender, JoinNode(state.name, state.filter), "a covered child tells its new father its filter"))
+    elif message.name != state.name or child.covered:
         return
     child.father = sender
     child.chain = tuple(one for one in child.chain if one != sender)

@@ -83,7 +83,8 @@ def hand_over(state: State, layer: Layer, name: str, text: str, out: Out) -> Non
     children = tuple(layer.children)
     if state.settings.promotion_policy == "lifo":
         children = children[::-1]
-    layer.children, layer.rounds = {}, False
+    children = tuple(one for one in children if one not in layer.covered)
+    layer.children, layer.covered, layer.rounds = {}, {}, False
     out.append(CancelTimer("keepalive"))
     state.handover = Handover(name, text, children)
     out.append(SetTimer("handover", state.settings.linger_seconds))

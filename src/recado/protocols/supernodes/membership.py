@@ -17,9 +17,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
+from recado.protocols.supernodes.load import delegate
 from recado.protocols.supernodes.members import SPACE, Change, Endpoint, Home, Member, Membership, Stamp
 from recado.protocols.supernodes.messages import (
     Active,
+    Below,
     Departures,
     Endpoints,
     EndpointsRequest,
@@ -138,7 +140,7 @@ def known_members(state: State) -> tuple[Endpoint, ...]:
 def on_endpoints(state: State, sender: Endpoint, message: Endpoints, out: Out) -> None:
     receive(state, message)
     layer = state.layer
-    if layer is None:
+    if layer is None or not len(message.membership):  # whoever is asked knows itself
         return
     first = not layer.endpoints_loaded
     layer.membership = _merge(state.home, layer, message.membership)
@@ -264,6 +266,8 @@ def settle(state: State, out: Out) -> None:
     if not state.moving or state.handover is not None:
         return
     if state.moving == "below" and state.child is not None:
+        for child in state.layer.children if state.layer is not None else ():
+            out.append(Send(child, Below(state.child.father, state.name), "their father becomes a child himself"))
         leave_layer(state, out)
         set_role(state, "its filter changed", out)
     elif state.moving == "within" and state.layer is not None and state.layer.announced:
@@ -286,6 +290,8 @@ def move_within(state: State, layer: Layer, out: Out) -> None:
 
 
 def _begin_member(state: State, layer: Layer, out: Out) -> None:
+    if state.settings.max_upload_bytes_per_second:
+        out.append(SetTimer("upload", state.settings.upload_seconds))
     out.append(SetTimer("repair", state.rng.random() * layer.repair_seconds))
     _lead(state, layer, out)
 
@@ -434,7 +440,9 @@ def _spread_new(state: State, layer: Layer, joins: tuple[Member, ...], full: fro
     if layer.sizer is not None:
         slots, layer.sizer.ready = layer.sizer.ready, 0
     learn(state, layer, change, out)
+    begun = len(out)
     spread(state, layer, MembershipCast(change, layer.key, 0, SPACE, slots), out)
+    delegate(state, layer, begun, out)
 
 
 def on_membership_cast(state: State, sender: Endpoint, message: MembershipCast, out: Out) -> None:
@@ -452,7 +460,9 @@ def on_membership_cast(state: State, sender: Endpoint, message: MembershipCast, 
         onward = MembershipCast(message.change, father.key, message.low, message.high, message.slots)
         send(state, father.endpoint, onward, "a K node does not relay: its father does", out)
         return
+    begun = len(out)
     spread(state, layer, message, out)
+    delegate(state, layer, begun, out)
 
 
 def _father(state: State, layer: Layer) -> Member | None:
@@ -508,7 +518,12 @@ def _enter_again(state: State, layer: Layer, out: Out) -> None:
     """The others take this node for gone: enter under a new identifier."""
     layer.key, layer.announced, layer.number = draw_key(state), False, 0
     layer.retry_seconds = state.settings.join_retry_seconds
-    retry_join(state, out)
+    if random_member(state, layer) is not None:
+        retry_join(state, out)
+        return
+    layer.number = 1  # all others are taken for gone as well, so nobody can announce it but itself
+    member = Member(layer.key, state.me, state.filter)
+    learn(state, layer, Change((layer.key, 1), (member,), (), frozenset({layer.key})), out)
 
 
 def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> None:
@@ -645,6 +660,8 @@ def _tell_leader(state: State, layer: Layer, keys: tuple[int, ...], out: Out) ->
 def on_departures(state: State, sender: Endpoint, message: Departures, out: Out) -> None:
     receive(state, message)
     layer = state.layer
+    if layer is None and state.child is not None and state.settings.fair:
+        out.append(Send(state.child.father, message, "an answer to what was sent for the father"))
     if layer is None or not layer.endpoints_loaded:
         return
     for key in message.keys:
@@ -773,7 +790,18 @@ def leave_layer(state: State, out: Out) -> None:
         if contact is not None:
             send(state, contact.endpoint, Departures(keys), "this node leaves the layer", out)
     state.moving, state.handover, state.former_key = "", None, None
-    for timer in ("download", "join-retry", "filters", "repair", "batch", "leave", "sizer", "slot", "keepalive"):
+    for timer in (
+        "download",
+        "join-retry",
+        "filters",
+        "repair",
+        "batch",
+        "leave",
+        "sizer",
+        "slot",
+        "keepalive",
+        "upload",
+    ):
         out.append(CancelTimer(timer))
     others = [random_member(state, layer) for _ in range(state.settings.seeds)] if layer.endpoints_loaded else []
     add_seeds(state, tuple(one.endpoint for one in others if one is not None))

@@ -41,6 +41,8 @@ class FilterReply(Message, frozen=True, tag="FR"):
 
     name: str
     endpoint: Endpoint | None = None
+    covering: bool = False
+    """Its filter is not equal, but covers this one."""
 
 
 class TryAnother(Message, frozen=True, tag="TA"):
@@ -52,6 +54,8 @@ class TryAnother(Message, frozen=True, tag="TA"):
 class JoinNode(Message, frozen=True, tag="JN"):
     name: str
     """Of the filter (``name_of``)."""
+    filter: str = ""
+    """If it is not the receiver's own, but covered by it."""
 
 
 class SuperNodeAccept(Message, frozen=True, tag="SA"):
@@ -86,6 +90,8 @@ class Promotion(Message, frozen=True, tag="P"):
     seeds: tuple[Endpoint, ...] = ()
     above: Endpoint | None = None
     """The father's father, in a large family."""
+    covered: int = 0
+    """So many of the last children have filters of their own, which the father's covers."""
 
 
 class Below(Message, frozen=True, tag="B"):
@@ -247,6 +253,26 @@ class TurmoilRepairReply(Message, frozen=True, tag="RR"):
     key: int
 
 
+class Relay(Message, frozen=True, tag="RY"):
+    """From a father: send these for me, each to its receiver. What they have in common is accounted once."""
+
+    casts: tuple[tuple[Endpoint, MembershipCast | TurmoilCast], ...]
+
+
+class Returned(Message, frozen=True, tag="RD"):
+    """To the father: this one could not be reached."""
+
+    to: Endpoint
+    cast: MembershipCast | TurmoilCast
+
+
+class Demote(Message, frozen=True, tag="DM"):
+    """The layer is too large: become a child of this member, which has an equal filter or covers yours."""
+
+    key: int
+    father: int
+
+
 class Fetch(Message, frozen=True, tag="F"):
     """Which events of this publisher, with after < number <= upto, does my filter accept? I lack some."""
 
@@ -272,7 +298,8 @@ MESSAGES = (
     | LiveNodes | Promoted | TakeOver | Took | Below
     | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
     | JoinRequest | Departures | MembershipCast | ViewRepair | ViewRepairReply | TurmoilCast | TurmoilReject
-    | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply | Fetch | Fetched
+    | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply | Fetch | Fetched | Relay
+    | Returned | Demote
 )  # fmt: skip
 """The union that ``recado.protocols.wire.decoder`` takes."""
 
@@ -310,6 +337,17 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         stamps = settings.stamp_bytes * len(message.before) + (0 if message.stamper is None else endpoint)
         return event + stamp + interval + stamp * message.view.size + stamps
 
+    def relay(message: Relay) -> int:
+        if not message.casts:
+            return 0
+        first = max(cast(one) for _, one in message.casts)
+        return first + endpoint * len(message.casts) + interval * (len(message.casts) - 1)
+
+    def cast(message: MembershipCast | TurmoilCast) -> int:
+        if isinstance(message, TurmoilCast):
+            return turmoil_cast(message)
+        return change(message.change) + interval + (settings.slot_count_bytes if message.slots else 0)
+
     def empty(message: Any) -> int:
         return 0
 
@@ -317,7 +355,7 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         FilterCheck: lambda m: whole,
         FilterReply: lambda m: 0 if m.endpoint is None else endpoint,
         TryAnother: lambda m: endpoint * len(m.seeds),
-        JoinNode: empty,
+        JoinNode: lambda m: whole if m.filter else 0,
         SuperNodeAccept: empty,
         KNodeAccept: empty,
         ParentNode: lambda m: endpoint + hashed,
@@ -335,7 +373,10 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         Filters: lambda m: m.full * whole + m.hashed * hashed,
         JoinRequest: lambda m: endpoint + whole if m.ref == "full" else endpoint + hashed,
         Departures: lambda m: endpoint * len(m.keys),
-        MembershipCast: lambda m: change(m.change) + interval + (settings.slot_count_bytes if m.slots else 0),
+        MembershipCast: cast,
+        Relay: relay,
+        Returned: lambda m: endpoint + interval,
+        Demote: lambda m: endpoint,
         ViewRepair: lambda m: stamp * m.view.size,
         ViewRepairReply: lambda m: sum(map(change, m.changes)) + (0 if m.view is None else stamp * m.view.size),
         TurmoilCast: turmoil_cast,
@@ -407,6 +448,9 @@ CAUSES: dict[type, str] = {
     TurmoilRepairReply: "event repair",
     Fetch: "event repair",
     Fetched: "event repair",
+    Relay: "relay",
+    Returned: "relay",
+    Demote: "sizer",
 }
 
 
@@ -449,6 +493,7 @@ class SeedsWanted(msgspec.Struct, frozen=True, gc=False):
 
 MOST_LISTED = 20_000
 MOST_NUMBER = 1 << 62
+MOST_RELAYED = 64
 
 
 def check_message(message: Any) -> None:
@@ -457,12 +502,17 @@ def check_message(message: Any) -> None:
         listed = getattr(message, name, None)
         if isinstance(listed, tuple) and len(listed) > MOST_LISTED:
             raise WireError(f"{name} has {len(listed):,} entries; the limit is {MOST_LISTED:,}")
-    for name in ("piece", "tries", "full", "hashed", "hops", "round", "slots", "low", "high", "to"):
+    if isinstance(message, Returned):
+        check_message(message.cast)
+        return
+    for name in ("piece", "tries", "full", "hashed", "hops", "round", "slots", "covered", "low", "high", "to"):
         number = getattr(message, name, 0)
         if not 0 <= number <= (SPACE if name in ("low", "high", "to") else MOST_NUMBER):
             raise WireError(f"{name} is {number}")
     match message:
         case FilterCheck(text) | JoinRequest(Member(_, _, text)):
+            _check_filter(text)
+        case JoinNode(_, text) if text:
             _check_filter(text)
         case MembershipCast(change) | ViewRepairReply((change,)):
             _check_change(change)
@@ -472,6 +522,11 @@ def check_message(message: Any) -> None:
         case Endpoints(membership):
             for member in membership.members:
                 _check_filter(member.filter)
+        case Relay(casts):
+            if len(casts) > MOST_RELAYED:
+                raise WireError(f"{len(casts):,} casts to relay; the limit is {MOST_RELAYED}")
+            for _, relayed in casts:
+                check_message(relayed)
     if isinstance(message, JoinRequest):
         check_key(message.member.key)
 

@@ -28,7 +28,19 @@ from recado.protocols.machine import (
     TimerKey,
 )
 from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, Unsubscribe
-from recado.protocols.supernodes import dissemination, family, leaving, membership, messages, recovery, repair, sizer
+from recado.protocols.supernodes import (
+    dissemination,
+    family,
+    guard,
+    leaving,
+    load,
+    membership,
+    messages,
+    recovery,
+    repair,
+    shrinking,
+    sizer,
+)
 from recado.protocols.supernodes.members import Home
 from recado.protocols.supernodes.settings import COMMON, SuperNodeSettings
 from recado.protocols.supernodes.state import (
@@ -45,6 +57,14 @@ from recado.protocols.wire import read_filter, write_filter
 
 Handler = Callable[[State, Any, Any, Out], None]
 TimerHandler = Callable[[State, Out], None]
+
+
+def _on_returned(state: State, sender: Any, message: messages.Returned, out: Out) -> None:
+    """What a child sent for this node did not arrive."""
+    home = state.layer
+    if home is not None and sender in home.children:
+        FAILURES[type(message.cast)](state, message.to, message.cast, out)
+
 
 HANDLERS: dict[type, Handler] = {
     messages.FilterCheck: family.on_filter_check,
@@ -79,6 +99,9 @@ HANDLERS: dict[type, Handler] = {
     messages.TurmoilRepairReply: repair.on_repair_reply,
     messages.Fetch: recovery.on_fetch,
     messages.Fetched: recovery.on_fetched,
+    messages.Relay: load.on_relay,
+    messages.Returned: _on_returned,
+    messages.Demote: shrinking.on_demote,
 }
 
 
@@ -102,6 +125,7 @@ FAILURES: dict[type, Handler] = {
     messages.FiltersRequest: _download_failed,
     messages.JoinRequest: membership.join_request_failed,
     messages.Departures: membership.departures_failed,
+    messages.Relay: load.relay_failed,
     messages.MembershipCast: membership.membership_cast_failed,
     messages.ViewRepair: membership.view_repair_failed,
     messages.TurmoilCast: dissemination.turmoil_cast_failed,
@@ -133,6 +157,7 @@ TIMERS: dict[TimerKey, TimerHandler] = {
     "slot": sizer.slot_is_due,
     "events": repair.repair_events,
     "order": recovery.ask_for_missing,
+    "upload": shrinking.check_upload,
     "outbox": dissemination.flush_outbox,
 }
 
@@ -160,6 +185,10 @@ class SuperNode:
         out: Out = []
         if type(stimulus) is Received:
             message = stimulus.message
+            if state.guard is not None:
+                message = guard.admit(state, state.guard, stimulus.sender, message, out)
+                if message is None:
+                    return out
             handler = HANDLERS.get(type(message))
             if handler is None:
                 raise SuperNodeError(f"{message!r} is no message of the super-node protocol")
@@ -168,10 +197,14 @@ class SuperNode:
             TIMERS[stimulus.timer](state, out)
         elif type(stimulus) is SendFailed:
             handler = FAILURES.get(type(stimulus.message))
+            if state.layer is None and load.give_back(state, stimulus.receiver, stimulus.message, out):
+                return out
             if handler is not None:
                 handler(state, stimulus.receiver, stimulus.message, out)
         else:
             self._on_rare(stimulus, out)
+        if state.guard is not None:
+            guard.note_questions(state.guard, now, out)
         return out
 
     def _on_rare(self, stimulus: Stimulus, out: Out) -> None:
@@ -263,6 +296,7 @@ def _inspect(state: State) -> dict[str, Any]:
         "filter": state.filter,
         "subscriptions": {id: {"filter": write_filter(one.whole_filter())} for id, one in state.subscriptions.items()},
         "seeds": list(state.seeds),
+        "dropped": dict(state.guard.dropped) if state.guard is not None else {},
         "events": {
             "delivered": state.delivered,
             "duplicates": state.duplicates,

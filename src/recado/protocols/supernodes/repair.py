@@ -42,7 +42,8 @@ def _ask_partner(state: State, out: Out) -> None:
 def _choose_partner(state: State) -> Endpoint | None:
     layer, child = state.layer, state.child
     if child is not None:
-        family = [*child.brothers(state.me), child.father]
+        equal = child.chain[: len(child.chain) - child.tail]
+        family = [child.father] if child.covered else [*(one for one in equal if one != state.me), child.father]
         return pick(state.rng, family) if family else None
     if layer is None or not layer.endpoints_loaded or not layer.neighbours:
         return None
@@ -87,17 +88,19 @@ def on_repair_turmoil(state: State, sender: Endpoint, message: RepairTurmoil, ou
     lacking = [one for one in mine if one not in theirs]
     wanted = tuple(one for one in message.ids if one not in events.seen)
     if lacking or wanted:
-        found = _bodies(state, events, lacking, message.key)
+        found = _bodies(state, events, lacking, message.key, sender)
         key = state.layer.key if state.layer is not None else SUB_KEY
         send(state, sender, TurmoilRepairReply(wanted, found, key), "events that one has and the other has not", out)
 
 
 def _bodies(
-    state: State, events: Events, ids: tuple[EventId, ...] | list[EventId], key: int
+    state: State, events: Events, ids: tuple[EventId, ...] | list[EventId], key: int, asker: Endpoint
 ) -> tuple[tuple[EventId, Event], ...]:
     """The events that the other one's filter accepts; of one that is not known, that of this node."""
     member = state.layer.membership.find(key) if state.layer is not None and key != SUB_KEY else None
     text = state.filter if member is None else member.filter
+    if member is None and state.layer is not None:
+        text = state.layer.covered.get(asker, text)
     found = ((one, events.bodies[one][0]) for one in ids if one in events.bodies)
     return tuple((one, event) for one, event in found if answers(event)(text))
 
@@ -114,7 +117,7 @@ def on_repair_reply(state: State, sender: Endpoint, message: TurmoilRepairReply,
             pass_down(state, layer, published, None, out)
     events = state.events
     if message.ids and events is not None:
-        found = _bodies(state, events, message.ids, message.key)
+        found = _bodies(state, events, message.ids, message.key, sender)
         if found:
             key = state.layer.key if state.layer is not None else SUB_KEY
             reply = TurmoilRepairReply(None, found, key)

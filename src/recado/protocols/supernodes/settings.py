@@ -128,6 +128,19 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     """A short name of a filter and the distance to its previous event."""
     family_most: int = 0
     """Children that a node takes; more hang below those, so that a family is a tree. 0: a family is one list."""
+    covering: bool = False
+    """A peer whose filter nobody has may hang below a super node whose filter covers it. Not with ``ordered``."""
+    fair: bool = False
+    """A super node lets its children send what it has to pass on in trees, so that all of a family pay alike."""
+    max_upload_bytes_per_second: float = 0.0
+    """A node that sends more in the layer has super nodes become children that are not needed; 0: no limit."""
+    upload_seconds: float = 60.0
+    """Over which time that is measured."""
+    guard: bool = False
+    """Messages that nobody asked for, that a sender cannot know, or that come too fast are dropped."""
+    peer_messages_per_second: float = 20.0
+    peer_burst: int = 400
+    """What one peer may send: so much at once, and so much in the long run."""
 
     # -- limits
     start_after_seconds: float = 0.0
@@ -154,6 +167,8 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}")
+        if self.covering and self.ordered:
+            raise SettingsError("covering and ordered do not go together: a covered filter has no stamps")
         if not 2 <= self.min_fanout <= min(self.max_fanout, self.event_fanout):
             raise SettingsError("fanouts are at least 2, and min_fanout is the least of them")
         if self.reunite_share > 1:
@@ -162,12 +177,13 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
             raise SettingsError("repair_seconds has to be between repair_least_seconds and repair_most_seconds")
 
 
-COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves", "ordered", "family_most")
+COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves", "ordered", "family_most", "covering")
 
 _POSITIVE = (
     "k", "slices", "join_batch", "join_batch_seconds", "leave_batch", "repair_seconds", "repair_least_seconds",
     "join_retry_seconds", "keepalive_seconds", "sizer_seconds", "event_repair_seconds", "history", "max_subscriptions",
     "max_children", "max_pending", "max_neighbours", "max_events", "max_outbox", "max_log", "seeds",
+    "upload_seconds", "peer_messages_per_second", "peer_burst",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "budget_bytes_per_second", "endpoint_bytes", "filter_bytes", "filter_hash_bytes", "event_id_bytes", "event_bytes",
@@ -176,7 +192,7 @@ _NOT_NEGATIVE = (
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
     "start_after_seconds", "reunite_share",
     "start_after_seconds", "linger_seconds", "order_seconds", "order_tries", "stamp_bytes",
-    "family_most",
+    "family_most", "max_upload_bytes_per_second",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),

@@ -36,6 +36,8 @@ def update(sizer: Sizer, upload: int, settings: SuperNodeSettings) -> None:
     spare = settings.budget_bytes_per_second * period
     if settings.budget_mode == "limit":
         spare -= used
+    if 0 < settings.max_upload_bytes_per_second < used / period:
+        spare = 0.0
     slots = spare / (used / entries) / settings.slices if spare > 0 and entries > 0 and used > 0 else 0.0
     sizer.rate = (slots / period + sizer.rate) / 2
     sizer.cap = slots

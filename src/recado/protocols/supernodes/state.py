@@ -46,7 +46,9 @@ class SuperNodeError(RecadoError):
 class Joining:
     """A join by filter that is under way (2.5)."""
 
-    __slots__ = ("contact", "redirected", "redirects", "representative", "restarts", "since", "steps", "tried")
+    __slots__ = (
+        "contact", "covered", "redirected", "redirects", "representative", "restarts", "since", "steps", "tried",
+    )  # fmt: skip
 
     def __init__(self, now: float) -> None:
         self.contact: Endpoint | None = None
@@ -55,6 +57,8 @@ class Joining:
         """Is it asked to be the father? Otherwise for a representative."""
         self.tried: dict[Endpoint, None] = {}
         self.restarts = self.redirects = self.steps = 0
+        self.covered = False
+        """Was it sent to a super node with another filter, which covers its own?"""
         self.redirected = False
         """Has a K node answered? Then the filter has stand-bys, and it is worth waiting (R9)."""
         self.since = now
@@ -66,10 +70,25 @@ NO_WATCHDOG = SetTimer("watchdog", 0.0)
 class Child:
     """What a node knows as a child of a super node."""
 
-    __slots__ = ("above", "chain", "father", "heard", "place", "regular", "seeds", "since", "watchdog")
+    __slots__ = (
+        "above",
+        "chain",
+        "covered",
+        "father",
+        "heard",
+        "place",
+        "regular",
+        "seeds",
+        "since",
+        "tail",
+        "watchdog",
+    )
 
     def __init__(self, father: Endpoint, now: float) -> None:
         self.father = father
+        self.covered = False
+        self.tail = 0
+        """Is its filter covered by the father's, not equal? And of how many at the end of the chain?"""
         self.above: Endpoint | None = None
         """The father's father, if he has one."""
         self.chain: tuple[Endpoint, ...] = ()
@@ -130,10 +149,10 @@ class Layer:
     """What a node knows as a member of the layer, or while it becomes one."""
 
     __slots__ = (
-        "active", "announced", "asked", "base", "batching", "children", "departed", "down", "endpoints_loaded",
-        "entered", "fanout", "filters_loaded", "full", "key", "leave_timer", "membership", "neighbours", "number",
-        "pending_joins", "pending_k", "pending_leaves", "piece", "repair_seconds", "retry_seconds", "round", "rounds",
-        "sizer", "suspects", "tries", "up", "why",
+        "active", "announced", "asked", "base", "batching", "children", "covered", "departed", "down",
+        "endpoints_loaded", "entered", "fanout", "filters_loaded", "full", "key", "leave_timer", "measured",
+        "membership", "neighbours", "number", "pending_joins", "pending_k", "pending_leaves", "piece",
+        "repair_seconds", "retry_seconds", "round", "rounds", "sizer", "suspects", "tries", "up", "why",
     )  # fmt: skip
 
     def __init__(self, key: int, membership: Membership, why: str, now: float, settings: SuperNodeSettings) -> None:
@@ -164,6 +183,10 @@ class Layer:
         """Bytes, keep-alives left out: the balance by which it works more or less."""
         self.children: dict[Endpoint, int] = {}
         """In the order in which they came, each with the number of keep-alive rounds that had begun before."""
+        self.measured = 0
+        """Its upload when that was last compared with the maximum."""
+        self.covered: dict[Endpoint, str] = {}
+        """Of the children, those with filters of their own."""
         self.pending_k: dict[Endpoint, None] = {}
         """Children that were told to enter the layer."""
         self.round = 0
@@ -220,13 +243,27 @@ class Events:
         self.repairing = False
 
 
+class Guard:
+    """What a node remembers of its peers to tell what they may send (``guard``)."""
+
+    __slots__ = ("dropped", "expected", "links")
+
+    def __init__(self) -> None:
+        self.links: dict[NodeId, tuple[float, float]] = {}
+        """Of each sender how much more it may send, and when that was so."""
+        self.expected: dict[tuple[NodeId, type], float] = {}
+        """Which answers were asked for, and when."""
+        self.dropped: dict[str, int] = {}
+
+
 class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
         "benefactor", "bootstrap", "brood", "child", "delivered", "duplicates", "events", "filter", "former",
-        "former_key", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now", "number",
-        "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions", "told",
+        "former_key", "guard", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now",
+        "number", "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
+        "told",
     )  # fmt: skip
 
     now: float
@@ -260,6 +297,7 @@ class State:
         self.handover: Handover | None = None
         self.benefactor: Endpoint | None = None
         self.brood: Brood | None = None
+        self.guard = Guard() if settings.guard else None
         self.told: Endpoint | None = None
         """Which father knows this node's earlier events."""
 
