@@ -34,9 +34,9 @@ def _experiment(size: Size, full: bool) -> Experiment:
         f"(1.4 stands for {size.rate:g} peers a second); events are published among {size.event_rate:g} arrivals a "
         f"second. Runs last {size.hours:g} hours, of which {size.warm_up_hours:g} are warm-up. Composition, times and "
         "the cost of sub nodes depend on redundancy alone and can be compared; costs in the layer cannot, since "
-        "headers, keep-alives and repairs of views do not shrink with the rate. The sizer has "
-        f"{size.budget:g} B/s, about a third of the mean upload as in the document, and periods of "
-        f"{size.sizer_seconds:g} s instead of 300, so that entries enough fall into one. What only the document's own "
+        "headers, keep-alives and repairs of views do not shrink with the rate. Nor can the sizer be "
+        f"scaled down: a third of the mean upload, {size.budget:g} B/s here, pays for less than one slot a broadcast; "
+        "the leader uses that itself, and has few children. What only the document's own "
         "size can tell is not judged."
     )
     return Experiment(

@@ -107,7 +107,7 @@ def test_the_full_size_is_the_document_s_own():
     assert runs["base-1.05"].rate == pytest.approx(1.05)
     assert runs["events-all"].rate == pytest.approx(0.7)
     assert {(run.hours, run.warm_up_hours, run.session_hours) for run in runs.values()} == {(23, 8, 4)}
-    assert runs["sizer-increment"].options == {"budget_bytes_per_second": 120, "sizer_seconds": 300}
+    assert runs["sizer-increment"].options == {"budget_bytes_per_second": 120}
 
 
 def test_every_quick_variant_is_one_of_the_default_size():
