@@ -93,6 +93,15 @@ def test_what_only_the_full_size_can_tell_is_not_judged_in_others():
     assert judge(claim, measured, full=True).verdict == "holds"
 
 
+def test_a_row_tells_its_reason_only_while_it_differs():
+    expected = load("super-nodes").expected()
+    row = next(one for one in expected.rows if one.id == "5.7-2-entries")
+    near = {f"k2.{name}": value for name, value in row.published.items()}
+    assert judge(row, near, columns=expected.columns).reason == ""
+    far = judge(row, {**near, "k2.entries.at_1.4": 0.8}, columns=expected.columns)
+    assert (far.verdict, far.reason) == ("differs", row.reason)
+
+
 def test_other_experiments_have_no_full_size():
     with pytest.raises(ExperimentError, match="mobility has no other size"):
         load("mobility", full=True)
