@@ -15,14 +15,16 @@ from experiments.supernodes.tables import tables
 SOURCES = ("world.py", "stints.py", "deliveries.py", "plan.py")
 
 
+IN_QUICK_RUNS = {variant for variant, _ in studies(QUICK).values()}
+
+
 def _study(size: Size, variant: str, seed: int) -> Callable[[bool], Numbers]:
     def study(quick: bool) -> Numbers:
-        return perform(QUICK if quick else size, variant, seed) if not quick or variant in studied_quickly else {}
+        if not quick:
+            return perform(size, variant, seed)
+        return perform(QUICK, variant, seed) if variant in IN_QUICK_RUNS else {}
 
     return study
-
-
-studied_quickly = {variant for variant, _ in studies(QUICK).values()}
 
 
 def _experiment(size: Size, full: bool) -> Experiment:
