@@ -38,8 +38,8 @@ def _experiment(size: Size, full: bool) -> Experiment:
         "the cost of sub nodes depend on redundancy alone and can be compared; costs in the layer cannot, since "
         "headers, keep-alives and repairs of views do not shrink with the rate. The sizer does next "
         f"to nothing in this size, with {size.budget:g} B/s, a third of the mean upload as in the document: "
-        "probably because a broadcast seldom carries more than one slot, which the leader uses itself. What only the document's own "
-        "size can tell is not judged."
+        "probably because a broadcast seldom carries more than one slot, which the leader uses itself. "
+        "What only the document's own size can tell is not judged."
     )
     return Experiment(
         name="super-nodes",
