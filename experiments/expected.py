@@ -90,6 +90,8 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     printed: bool = True
     quick: bool = True
     full: bool = False
+    reason: str = ""
+    """Why it differs, if it does."""
 
 
 class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,7 +124,9 @@ class Judged(msgspec.Struct, frozen=True):
     @property
     def reason(self) -> str:
         """The reason that was written for this outcome."""
-        if isinstance(self.line, Point) or self.surprising or self.verdict == "not measured":
+        if isinstance(self.line, Point):
+            return self.line.reason if self.verdict == "differs" else ""
+        if self.surprising or self.verdict == "not measured":
             return ""
         return self.line.reason
 
@@ -215,6 +219,8 @@ def show(value: float | str | None) -> str:
         return "never"
     if value == int(value):
         return f"{int(value):,}"
+    if 99 <= abs(value) < 100:
+        return f"{value:.2f}"  # it may be a share, of which what is missing counts
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
 
 

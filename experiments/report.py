@@ -128,18 +128,23 @@ def _reasons(chosen: Sequence[Judged]) -> list[Block]:
 def _rows(judged: Sequence[Judged], columns: Mapping[str, Column]) -> list[Block]:
     """Rows of printed tables, those with the same columns together; published and measured side by side."""
     groups: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    reasons: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for one in judged:
         if isinstance(one.line, Point):
             cells = [
                 cell for pair in zip(map(show, one.line.published.values()), one.shown, strict=True) for cell in pair
             ]
             row = (one.line.id, one.line.what, *cells, one.verdict)
-            groups.setdefault(tuple(one.line.published), []).append(row)
+            names = tuple(one.line.published)
+            groups.setdefault(names, []).append(row)
+            if one.reason:
+                reasons.setdefault(names, {}).setdefault(one.reason, []).append(one.line.id)
     blocks: list[Block] = [Heading("Rows of the document's tables, published and measured")] if groups else []
     for names, rows in groups.items():
         near = "; ".join(f"{name}: {columns[name].what}, near is {_nearness(columns[name])}" for name in names)
         heads = ("id", "what", *(head for name in names for head in (name, f"{name} here")), "verdict")
         blocks += [Text(f"{near}."), Table(heads, tuple(rows), tuple(range(2, 2 + 2 * len(names))))]
+        blocks += [Text(f"{', '.join(ids)}: {reason}") for reason, ids in reasons.get(names, {}).items()]
     return blocks
 
 

@@ -26,8 +26,6 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     """What stands for its 0.7 where events are published."""
     budget: float
     """Of the sizer, in B/s: about a third of the mean upload without it, as 120 is of the document's 380 B/s."""
-    sizer_seconds: float = 300.0
-    """The sizer's period. It releases whole slots, so that a period needs entries enough to pay for some."""
     hours: float
     warm_up_hours: float
     session_hours: float = 4.0
@@ -49,9 +47,7 @@ QUICK = Size(
     rate=0.05, event_rate=0.05, budget=10, hours=0.75, warm_up_hours=0.35, session_hours=0.25, bin_hours=0.1,
     redundancies=("0.2", "0.8"), more_redundancies=(), more_seeds=2,
 )  # fmt: skip
-DEFAULT = Size(
-    rate=0.05, event_rate=0.05, budget=10, sizer_seconds=3000, hours=12, warm_up_hours=8, bin_hours=1.0, more_seeds=2,
-)  # fmt: skip
+DEFAULT = Size(rate=0.05, event_rate=0.05, budget=10, hours=12, warm_up_hours=8, bin_hours=1.0, more_seeds=2)
 FULL = Size(
     rate=1.4, event_rate=0.7, budget=120, hours=23, warm_up_hours=8,
     redundancies=("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9"), more_redundancies=(),
@@ -76,9 +72,8 @@ def variants(size: Size) -> dict[str, Run]:
             **more,
         )
 
-    sizer = {"budget_bytes_per_second": size.budget, "sizer_seconds": size.sizer_seconds}
-    add("sizer-increment", size.rate, options=sizer)
-    add("sizer-limit", size.rate, options={**sizer, "budget_mode": "limit"})
+    add("sizer-increment", size.rate, options={"budget_bytes_per_second": size.budget})
+    add("sizer-limit", size.rate, options={"budget_bytes_per_second": size.budget, "budget_mode": "limit"})
     for rate in RATES:
         add(f"base-{rate}", size.scaled(rate), options={"families": False}, causes=rate == "1.4")
     for rate, redundancies in (("1.4", size.redundancies + size.more_redundancies), ("1.05", size.redundancies)):

@@ -93,6 +93,15 @@ def test_what_only_the_full_size_can_tell_is_not_judged_in_others():
     assert judge(claim, measured, full=True).verdict == "holds"
 
 
+def test_a_row_tells_its_reason_only_while_it_differs():
+    expected = load("super-nodes").expected()
+    row = next(one for one in expected.rows if one.id == "5.7-2-entries")
+    near = {f"k2.{name}": value for name, value in row.published.items()}
+    assert judge(row, near, columns=expected.columns).reason == ""
+    far = judge(row, {**near, "k2.entries.at_1.4": 0.8}, columns=expected.columns)
+    assert (far.verdict, far.reason) == ("differs", row.reason)
+
+
 def test_other_experiments_have_no_full_size():
     with pytest.raises(ExperimentError, match="mobility has no other size"):
         load("mobility", full=True)
@@ -107,7 +116,7 @@ def test_the_full_size_is_the_document_s_own():
     assert runs["base-1.05"].rate == pytest.approx(1.05)
     assert runs["events-all"].rate == pytest.approx(0.7)
     assert {(run.hours, run.warm_up_hours, run.session_hours) for run in runs.values()} == {(23, 8, 4)}
-    assert runs["sizer-increment"].options == {"budget_bytes_per_second": 120, "sizer_seconds": 300}
+    assert runs["sizer-increment"].options == {"budget_bytes_per_second": 120}
 
 
 def test_every_quick_variant_is_one_of_the_default_size():
