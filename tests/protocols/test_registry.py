@@ -20,7 +20,7 @@ from recado.overlay.limits import OverlayError
 from recado.overlay.node import Node
 from recado.protocols import registry
 from recado.protocols.machine import Machine
-from recado.protocols.pubsub import REQUESTS, OverlayProtocol, ProtocolError
+from recado.protocols.pubsub import REQUESTS, Leave, OverlayProtocol, ProtocolError
 from recado.protocols.topology import line
 from recado.sim.runs.results import Journal
 from recado.sim.runs.run import execute_run
@@ -47,7 +47,7 @@ def gossip(tmp_path, monkeypatch):
 def test_every_entry_makes_machines_by_its_defaults(protocol):
     machine: Machine = protocol.configure({}).machines(line(3))(1)
     assert isinstance(machine.inspect(), dict)
-    assert set(protocol.requests) <= set(REQUESTS.values())
+    assert set(protocol.requests) <= {*REQUESTS.values(), Leave}
     assert set(protocol.common) <= set(protocol.settings.__struct_fields__)
 
 
