@@ -148,6 +148,11 @@ def study_order(seed: int = 0, count: int = 120, events: int = 120, deaths: int 
                 peers.leave(victims.pop(rng.randrange(len(victims))))
             peers.run(0.5)
         peers.run(120.0)
+        for publisher in publishers:  # one more for everybody: what was lost before it can be noticed now
+            numbers[publisher] += 1
+            event = peers.publish(publisher, 0.0)
+            published[event.id] = peers.simulation.now, publisher, numbers[publisher], 0.0
+        peers.run(60.0)
         got: dict[int, list[str]] = {node: [] for node in peers.live}
         delays = []
         for time, node, id in peers.deliveries:

@@ -119,7 +119,7 @@ class Left(msgspec.Struct, frozen=True, gc=False):
 
 
 class Missed(msgspec.Struct, frozen=True, gc=False):
-    """A gap: of one publisher's events after one number and up to another, some are lost; the last one certainly."""
+    """A gap: one publisher's events after one number and up to another are lost, as far as they were for this node."""
 
     publisher: int
     after: int

@@ -232,7 +232,7 @@ class SuperNode:
 
 def _start(state: State, stimulus: Started, out: Out) -> None:
     state.bootstrap = tuple(one for one in stimulus.neighbours if not isinstance(one, tuple))
-    state.source = draw_key(state)
+    state.source, state.born = draw_key(state), state.now
     for key, value in stimulus.saved.items():
         kind, _, id = key.partition(":")
         if kind == "subscription":

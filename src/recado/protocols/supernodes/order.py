@@ -166,11 +166,9 @@ def take(state: State, events: Events, published: Publication, out: Out) -> list
 def _first_before(state: State, number: int, earlier: int) -> int:
     """Up to where nothing of a publisher is missed that this node never heard of.
 
-    A node that came lately does not ask for what was before its time; one that is long in its place looks back a bit.
+    A node that came lately does not ask for what was before its time; one that is there for long looks back a bit.
     """
-    child, layer = state.child, state.layer
-    since = child.since if child is not None else layer.entered if layer is not None else state.now
-    if state.now - since < NEWCOMER_SECONDS:
+    if state.now - state.born < NEWCOMER_SECONDS:
         return earlier if earlier >= 0 else number - 1
     return max(0, number - 1 - RECENT)
 
@@ -212,8 +210,8 @@ def give_up(flow: Flow, source: int, out: Out) -> list[Event]:
     """What is missing before the first event that waits is lost: say so, and go on without it."""
     number = min(flow.held)
     event, earlier = flow.held.pop(number)
-    if earlier != NOT_STAMPED and not flow.first:
-        out.append(Report(Missed(source, flow.last, earlier)))
+    if not flow.first:
+        out.append(Report(Missed(source, flow.last, number - 1 if earlier == NOT_STAMPED else earlier)))
     flow.complete = number
     _advance(flow, number)
     return [event, *release(flow)]

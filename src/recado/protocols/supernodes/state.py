@@ -260,7 +260,7 @@ class State:
     """Everything a node knows. ``now`` and ``rng`` are those of the step that is being taken."""
 
     __slots__ = (
-        "benefactor", "bootstrap", "brood", "child", "delivered", "duplicates", "events", "filter", "former",
+        "benefactor", "bootstrap", "born", "brood", "child", "delivered", "duplicates", "events", "filter", "former",
         "former_key", "guard", "handover", "home", "joining", "late", "layer", "left", "me", "moving", "name", "now",
         "number", "outbox", "rng", "role", "seeds", "settings", "size_of", "source", "started", "subscriptions",
         "told",
@@ -285,6 +285,7 @@ class State:
         self.seeds: dict[Endpoint, None] = {}
         self.bootstrap: tuple[Endpoint, ...] = ()
         self.started = False
+        self.born = 0.0
         self.source = self.number = 0
         """Under which key it publishes, and how much it has published."""
         self.outbox: list[Publication] = []
