@@ -65,7 +65,7 @@ from recado.protocols.machine import (
 Entry = tuple[float, int, Any, Any, int, Any, Any]
 """Time and number; the rest is the kernel's."""
 
-CROWD = 4096
+CROWD = 256
 USUAL = 64
 """So many entries in a stretch are worth sorting at once; it matters little whether they are 8 or 500."""
 
@@ -420,7 +420,7 @@ class Simulation:
                 else:
                     break
                 now, number, node, what, size, sender, counter = entry
-                sized = what  # ``size`` is the size of this message: one that is passed on is not measured again
+                sized = what  # whose size and counter these are: a message that is passed on is not measured again
                 if now > until:
                     push(late, entry)
                     break
@@ -466,15 +466,16 @@ class Simulation:
                     kind = type(effect)
                     if kind is Send:
                         message, to = effect.message, effect.receiver
-                        counter = sent.get(type(message))
-                        if counter is None:
-                            counter = sent[type(message)] = Sent()
+                        if message is not sized or counter is None:
+                            sized = message
+                            counter = sent.get(type(message))
+                            if counter is None:
+                                counter = sent[type(message)] = Sent()
+                            if size_of is not None:
+                                size = size_of(message)
                         counter.count += 1
                         node.up_messages += 1
                         if size_of is not None:
-                            if message is not sized:
-                                size = size_of(message)
-                                sized = message
                             counter.bytes += size
                             node.up_bytes += size
                         try:

@@ -71,9 +71,9 @@ class Mesh(PointToPoint):
 class Euclidean(PointToPoint):
     """Everybody reaches everybody; latency grows with distance. With constant latencies, order is kept.
 
-    ``places`` may grow while the run goes on. A message takes its size divided by ``bytes_per_second`` longer and waits
-    for no other, so a short one may overtake a long one; ``Bandwidth`` has lines on which they wait. The defaults, 5 ms
-    and 0.5 ms a unit, are those of the super-node system.
+    ``places`` may grow while the run goes on; a node stays where it is. A message takes its size divided by
+    ``bytes_per_second`` longer and waits for no other, so a short one may overtake a long one; ``Bandwidth`` has lines
+    on which they wait. The defaults, 5 ms and 0.5 ms a unit, are those of the super-node system.
     """
 
     def __init__(
@@ -86,15 +86,25 @@ class Euclidean(PointToPoint):
         tells_failure: bool = True,
     ) -> None:
         self._places, self._least, self._factor = places, least_seconds, seconds_per_unit
+        self._points: dict[
+            NodeId, complex
+        ] = {}  # the same, each as one number: a distance is asked for with every message
         self._seconds_per_byte = 1 / bytes_per_second
         self.tells_failure = tells_failure
 
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
         try:
-            distance = math.dist(self._places[sender], self._places[receiver])
+            distance = abs(self._points[sender] - self._points[receiver])
+        except KeyError:
+            distance = abs(self._point(sender) - self._point(receiver))
+        return (now + self._least + self._factor * distance + size_bytes * self._seconds_per_byte,)
+
+    def _point(self, node: NodeId) -> complex:
+        try:
+            point = self._points[node] = complex(*self._places[node])
         except KeyError as nowhere:
             raise SimulationError(f"node {nowhere} is nowhere; give it a place") from None
-        return (now + self._least + self._factor * distance + size_bytes * self._seconds_per_byte,)
+        return point
 
 
 class NetworkWrapper:

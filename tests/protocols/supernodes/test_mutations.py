@@ -50,16 +50,16 @@ FAMILY = {
         "False",
     ),
     "the keep-alive ends at the first child": (
-        family._pass_on,
-        "if place < len(children):",
-        "if place < min(len(children), 1):",
+        family.on_promotion,
+        "if place + 1 < len(children):",
+        "if False:",
     ),
     "the keep-alive is silent after the first round": (
         family.keep_alive,
         'out.append(SetTimer("keepalive", state.settings.keepalive_seconds))',
         "pass",
     ),
-    "nobody tells the father who lives": (family._pass_on, "elif message.father != state.me:", "elif False:"),
+    "nobody tells the father who lives": (family._close_round, "if message.father != state.me:", "if False:"),
     "a dead child ends the round": (
         family.promotion_failed,
         "_pass_on(",

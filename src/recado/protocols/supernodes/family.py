@@ -365,7 +365,10 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
     else:
         child.place = place
         _arm(state, child, 0.0, out)
-    _pass_on(state, message, place + 1, out)
+    if place + 1 < len(children):
+        out.append(Send(children[place + 1], message, "the keep-alive goes on to the next brother"))
+    else:
+        _close_round(state, message, out)
 
 
 def _pass_on(state: State, message: Promotion, place: int, out: Out) -> None:
@@ -373,8 +376,13 @@ def _pass_on(state: State, message: Promotion, place: int, out: Out) -> None:
     children = message.children
     if place < len(children):
         out.append(Send(children[place], message, "the keep-alive goes on to the next brother"))
-    elif message.father != state.me:
-        live = LiveNodes(message.round, children)
+    else:
+        _close_round(state, message, out)
+
+
+def _close_round(state: State, message: Promotion, out: Out) -> None:
+    if message.father != state.me:
+        live = LiveNodes(message.round, message.children)
         out.append(Send(message.father, live, "the last child tells who was reached"))
 
 

@@ -532,7 +532,8 @@ def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> Non
     if slots:
         promote_one(state, layer, out)
         slots -= 1
-    membership, me = layer.membership, layer.key
+    membership, me, size_of = layer.membership, layer.key, state.size_of
+    size = 0 if message.slots else size_of(message)  # without slots all are of one size
     first, last = membership.span(low, high)
     count = last - first
     if count == 0:
@@ -547,7 +548,8 @@ def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> Non
                 slot = 1 if slots else 0
                 slots -= slot
                 cast = MembershipCast(change, member.key, 0, 0, slot)
-                send(state, member.endpoint, cast, "the last nodes of an interval", out)
+                out.append(Send(member.endpoint, cast, "the last nodes of an interval"))
+                layer.up += size or size_of(cast)
         return
     sides: tuple[tuple[int, int, int, int, int], ...] = ((first, last, low, high, fanout),)
     # the parts leave this node out, so that nobody below it sends it the event again
@@ -565,7 +567,8 @@ def spread(state: State, layer: Layer, message: MembershipCast, out: Out) -> Non
                 part_low = side_low if part == 1 else keys[start]
                 part_high = side_high if part == parts else keys[stop]
                 cast = MembershipCast(change, target.key, part_low, part_high, share)
-                send(state, target.endpoint, cast, "responsible for a part of the interval", out)
+                out.append(Send(target.endpoint, cast, "responsible for a part of the interval"))
+                layer.up += size or size_of(cast)
             start = stop
 
 
