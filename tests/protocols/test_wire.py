@@ -34,6 +34,13 @@ ALL = (
     messages.Hello(1 << 62, True),
     messages.Cut(1 << 62),
     messages.Merge(0, 1, 2),
+    messages.Seek(9, INTEREST, "127.0.0.1:7400", ("a", 4), 2),
+    messages.Offer(9, "a", "127.0.0.1:7400", 3, ("a", 4)),
+    messages.Attach("t", "v > 1"),
+    messages.Call(9, "t"),
+    messages.Answer(9, True, False, True, 3, 2, "t"),
+    messages.Appoint(9, "t"),
+    messages.StandIn(9, "t", 1 << 62),
 )
 decode = decoder(MESSAGES)
 
