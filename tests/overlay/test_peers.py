@@ -110,7 +110,9 @@ def test_a_peer_that_was_killed_comes_back_with_its_subscription(tmp_path):
     run(test())
 
 
-def test_a_peer_whose_seeds_are_away_joins_when_one_comes_back():
+def test_a_peer_whose_seeds_are_away_says_so_and_joins_when_one_comes_back(caplog):
+    caplog.set_level("INFO", "recado.overlay")
+
     async def test():
         a = await come("a", "v < 1")
         b = peer("b", "v < 1", a)
@@ -118,6 +120,7 @@ def test_a_peer_whose_seeds_are_away_joins_when_one_comes_back():
         await b.start()
         await asyncio.sleep(0.3)
         assert not b.joined
+        assert "b: none of the peers that this node knows can be reached; it will try them again" in caplog.text
         a = await come("a", "v < 1", listen=str(a.address))
         await until(lambda: b.joined and machine(a)["layer"]["children"] == [str(b.address)])
         await stop(a, b)

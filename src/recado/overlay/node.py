@@ -308,7 +308,7 @@ class Node:
         self.streams.deliver(notification, self.driver.now)
 
     def report(self, fact: Any) -> None:
-        log.info("%s: %r", self.name, fact)
+        log.info("%s: %s", self.name, fact)
         if isinstance(fact, Elected):
             self._roles_changed.set()
         self.streams.report(fact)

@@ -47,7 +47,7 @@ class BecomePublisher(msgspec.Struct, frozen=True, gc=False):
 
 
 class BecomeBroker(msgspec.Struct, frozen=True, gc=False):
-    """Stop publishing a type, or standing by for it; the node still relays."""
+    """Stop publishing a type, or being a candidate for it; the node still relays."""
 
     type: str
 

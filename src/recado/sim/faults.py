@@ -156,7 +156,7 @@ class Outages:
         self._links: dict[NodeId, dict[NodeId, _Link]] = {node: {} for node in topology.nodes}
         for first, second in topology.edges:
             self._add(_Link(first, second, told_up=True))
-        simulation.link_keeper = self
+        simulation.link_maker = self
 
     # -- what happens now; for later, give the call to ``simulation.at``
 

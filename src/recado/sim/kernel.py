@@ -65,7 +65,7 @@ from recado.protocols.machine import (
 Entry = tuple[float, int, Any, Any, int, Any, Any]
 """Time and number; the rest is the kernel's."""
 
-CROWD = 256
+CROWD = 4096
 USUAL = 64
 """So many entries in a stretch are worth sorting at once; it matters little whether they are 8 or 500."""
 
@@ -242,7 +242,7 @@ class Network(Protocol):
         ...
 
 
-class LinkKeeper(Protocol):
+class LinkMaker(Protocol):
     """Who knows which links there are, and so can make one that a machine asks for."""
 
     def connect(self, opener: NodeId, peer: NodeId) -> None: ...
@@ -299,7 +299,7 @@ class Simulation:
         self.last_arrival = 0.0
         self._size_of, self._watch = size_of, watch
         self._deliver, self._report = deliver, report
-        self.link_keeper: LinkKeeper = self
+        self.link_maker: LinkMaker = self
         """Asked for the links that machines want; ``recado.sim.faults`` puts itself here, since its links can fail."""
         self._opened: dict[tuple[NodeId, NodeId], None] = {}
         # entries are time, number, receiver and what; and for a message its size, sender and counter
@@ -548,9 +548,9 @@ class Simulation:
                 else:
                     node.saved[key] = value
             case Connect(peer):
-                self.link_keeper.connect(node.id, peer)
+                self.link_maker.connect(node.id, peer)
             case Disconnect(peer):
-                self.link_keeper.disconnect(node.id, peer)
+                self.link_maker.disconnect(node.id, peer)
             case Broadcast(message):
                 self._broadcast(message, node, now)
             case _:

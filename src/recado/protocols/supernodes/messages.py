@@ -488,6 +488,9 @@ class FatherLost(msgspec.Struct, frozen=True, gc=False):
 class SeedsWanted(msgspec.Struct, frozen=True, gc=False):
     """No super node that the node knows can be reached. The engine may name one: ``LinkUp(peer)``."""
 
+    def __str__(self) -> str:
+        return "none of the peers that this node knows can be reached; it will try them again, or others it is told of"
+
 
 # --- What comes from another node is checked where it enters this one ------------------------------------------------
 

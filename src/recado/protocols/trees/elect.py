@@ -56,7 +56,7 @@ def become_candidate(state: State, event_type: str, out: Out) -> None:
 
 
 def become_broker(state: State, event_type: str, out: Out) -> None:
-    """Stop standing by, and stop publishing; the last publisher looks for a successor first."""
+    """Be no candidate any more, and stop publishing; the last publisher looks for a successor first."""
     election = state.election
     stood_by = event_type in election.candidate
     if stood_by:
