@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from cesql_texts import expressions
 from recado.errors import FilterError
 from recado.filters import cesql
 from recado.model import LIMITS, Limits
+from work import calls_of
 
 REFUSED = [
     ("", 0, "expected a value but found the end"),
@@ -102,11 +101,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_refused_in_milliseconds(name):
-    started = time.perf_counter()
-    with pytest.raises(FilterError):
-        cesql.parse(HOSTILE[name])
-    assert time.perf_counter() - started < 1  # leaves room for a busy machine
+def test_hostile_texts_are_refused_after_little_work(name):
+    def refused():
+        with pytest.raises(FilterError):
+            cesql.parse(HOSTILE[name])
+
+    assert calls_of(refused) < 200_000
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,11 @@ def test_the_largest_expressions_allowed_are_evaluated():
     assert cesql.to_filter(f"{deep} = 5") is not None
 
 
+@pytest.mark.timeout(60)  # with backtracking it would not end
 def test_like_takes_linear_time():
     pattern = "%".join("a" * 200)
     value = "a" * 60_000 + "b"
-    started = time.perf_counter()
     assert not cesql.accepts(f"x LIKE '{pattern}'", {"x": value})
-    assert time.perf_counter() - started < 2
 
 
 @settings(max_examples=150)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +28,7 @@ from recado.model.filter import (
     Text,
 )
 from strategies import COMMON_NAMES, STRINGS, events, filters
+from work import calls_of
 
 PUSH = Compare("type", "==", "com.github.push")
 SPEC = Compare("subject", "==", "https://github.com/spec")
@@ -126,11 +125,12 @@ def nested(levels: int):
     ],
     ids=["deep", "deeper", "wide object", "long list", "many expressions", "long text"],
 )
-def test_hostile_documents_are_refused_in_milliseconds(document):
-    started = time.perf_counter()
-    with pytest.raises(FilterError):
-        parse(document)
-    assert time.perf_counter() - started < 1  # leaves room for a busy machine
+def test_hostile_documents_are_refused_after_little_work(document):
+    def refused():
+        with pytest.raises(FilterError):
+            parse(document)
+
+    assert calls_of(refused) < 100_000
 
 
 TEXTS = [text for text in [*STRINGS, "2", "2026-01", "Z", "NaN", "Inf", "tr", "e", "0.1", ".5", "false"] if text]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recado.errors import FilterError
 from recado.filters.evaluate import matches
-from recado.filters.expression import format_expression, parse, parse_general
+from recado.filters.expression import format_expression, parse, parse_general, read_back
 from recado.filters.lexer import RESERVED
 from recado.model import LIMITS, Event, Limits
 from recado.model.filter import (
@@ -179,3 +179,14 @@ def test_depth_needs_no_recursion():
 @given(filters(max_leaves=30, sql=True))
 def test_reads_back_what_it_writes_for_long(tree):
     assert parse(format_expression(tree)) == tree
+
+
+def test_what_was_accepted_is_read_back_though_no_one_may_write_so_much():
+    deep = A
+    for _ in range(LIMITS.filter_depth + 2):
+        deep = Not(deep)
+    for node in (deep, In("a", tuple(f"{'x' * 30}{n}" for n in range(LIMITS.set_values)))):
+        text = format_expression(node)
+        with pytest.raises(FilterError):
+            parse(text)
+        assert read_back(text) == node

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +10,7 @@ from recado.errors import FilterError
 from recado.filters.evaluate import matches
 from recado.filters.expression import format_expression, parse, parse_general
 from recado.model import LIMITS, Event, Limits
+from work import calls_of
 
 ERRORS = [
     # text, the place of the caret, words of the message
@@ -143,30 +141,29 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_texts_are_refused_in_milliseconds(text):
-    best = math.inf
-    for _ in range(5):  # the best of five: other processes share the machine
-        start = time.perf_counter()
+def test_hostile_texts_are_refused_after_little_work(text):
+    def refused():
         with pytest.raises(FilterError):
             parse(text)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.05
+
+    assert calls_of(refused) < 50_000
 
 
 def test_limits_refuse_before_the_text_is_read():
     generous = Limits(filter_chars=10**8)
     text = "a == 1 or " * 10**6 + "a == 1"
-    start = time.perf_counter()
-    with pytest.raises(FilterError, match="more than 256 predicates"):
-        parse(text, generous)
-    assert time.perf_counter() - start < 0.2
+
+    def refused():
+        with pytest.raises(FilterError, match="more than 256 predicates"):
+            parse(text, generous)
+
+    assert calls_of(refused) < 50_000
 
 
+@pytest.mark.timeout(60)  # with backtracking it would not end
 def test_catastrophic_regexes_run_in_linear_time():
     found = parse('a matches "(x+x+)+y"')
-    start = time.perf_counter()
     assert not matches(found, Event("1", attributes={"a": "x" * 20_000}))
-    assert time.perf_counter() - start < 0.5
 
 
 PIECES = st.lists(

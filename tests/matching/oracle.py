@@ -126,7 +126,13 @@ def _cells(name: str, cell: pa.Scalar) -> Iterator[tuple[str, Any]]:
         for field, child in cell.items():
             yield from _cells(f"{name}.{field}", child)
     elif hasattr(cell, "values"):
-        yield name, tuple(_value(name, element) for element in cell.values if element.is_valid)
+        gathered: dict[str, list[Value]] = {name: []}
+        for element in cell.values:
+            for inner, value in _cells(name, element):
+                gathered.setdefault(inner, []).extend(value if isinstance(value, tuple) else [value])
+        if len(gathered) > 1 and not gathered[name]:
+            del gathered[name]
+        yield from ((inner, tuple(values)) for inner, values in gathered.items())
     else:
         yield name, _value(name, cell)
 

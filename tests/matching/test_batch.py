@@ -216,6 +216,24 @@ def test_lists_inside_structs():
     check([Compare("a.l", "==", "b"), Exists("a.l"), Not(Exists("a.l"))], batch)
 
 
+NESTED = {
+    "lists of lists": pa.array([[[1], [2, 5]], [[]], None, [[5], None]]),
+    "lists of structs": pa.array([[{"a": 1}, {"a": 5, "b": "z"}], [{"a": None}], [], None, [{"b": "a"}, None]]),
+    "structs of lists of structs": pa.array([{"a": [{"b": [1, 5]}, {"b": None}]}, {"a": None}, None]),
+    "lists of lists of structs": pa.array([[[{"a": 1}], [{"a": 5}]], [[]], None]),
+}
+
+
+@pytest.mark.parametrize("array", NESTED.values(), ids=NESTED)
+def test_nested_lists_are_flattened(array):
+    names = ["x", "x.a", "x.b", "x.a.b"]
+    asked = [Compare(name, op, value) for name in names for op, value in (("==", 1), (">", 1), ("==", "z"))]
+    check(
+        [*asked, *(Exists(name) for name in names), *(Not(Exists(name)) for name in names)],
+        pa.record_batch({"x": array}),
+    )
+
+
 UNSUPPORTED = {
     "date32": pa.array([date(2026, 1, 1)]),
     "decimal": pa.array([Decimal("1.5")]),
@@ -226,8 +244,7 @@ UNSUPPORTED = {
     "list of dates": pa.array([[date(2026, 1, 1)]]),
     "list of binary": pa.array([[b"ab"]]),
     "list of decimals": pa.array([[Decimal(1)]]),
-    "list of lists": pa.array([[[1]]]),
-    "list of structs": pa.array([[{"a": 1}]]),
+    "list of lists of dates": pa.array([[[date(2026, 1, 1)]]]),
 }
 
 

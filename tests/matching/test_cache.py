@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
+import re
+import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from recado.matching.kernels import cache
+import recado
+from recado.matching.kernels import cache, jit
+from recado.matching.kernels.jit import KERNELS
 
 
 @pytest.fixture
@@ -20,6 +27,53 @@ def folder(monkeypatch, tmp_path):
     cache.warn_once.cache_clear()
     yield tmp_path / "recado"
     cache.cache_folder.cache_clear()
+
+
+def test_a_change_of_any_file_that_kernels_are_made_of_compiles_anew():
+    """Those that have compiled functions, and those they import: a constant of theirs is part of the machine code."""
+    root = Path(recado.__file__).parent
+    made_of: set[Path] = set()
+    for path in (root / "matching").rglob("*.py"):
+        text = path.read_text()
+        if re.search(r"^@(jit|inner|lean)", text, re.MULTILINE):
+            modules = re.findall(r"^from recado\.([\w.]+) import", text, re.MULTILINE)
+            made_of |= {path, *(root.joinpath(*module.split(".")).with_suffix(".py") for module in modules)}
+    assert root / "matching" / "kernels" / "single.py" in made_of
+    assert root / "matching" / "registry.py" in made_of
+    assert {path for path in made_of if path.exists()} <= set(cache.sources())
+
+
+def test_a_kernel_outside_of_the_package_is_named_after_the_content_of_its_file(folder, monkeypatch, tmp_path):
+    module = tmp_path / "foreign.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    results = []
+    for increment in (1, 2):
+        module.write_text(
+            "from recado.matching.kernels.jit import jit\n\n\n@jit\ndef add(number):\n"
+            f"    return number + {increment}\n"
+        )
+        monkeypatch.delitem(sys.modules, "foreign", raising=False)
+        importlib.invalidate_caches()
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        jit._content.cache_clear()
+        results.append(importlib.import_module("foreign").add(1))
+        KERNELS.pop()
+    assert results == [2, 3]
+    assert len(list(cache.cache_folder().iterdir())) == 2
+
+
+def test_the_folder_is_named_after_the_content_of_every_source(folder, monkeypatch, tmp_path):
+    copies = []
+    for number, path in enumerate(cache.sources()):
+        copies.append(tmp_path / f"{number}.py")
+        copies[-1].write_bytes(path.read_bytes())
+    monkeypatch.setattr(cache, "sources", lambda: copies)
+    names = {cache.cache_folder().name}
+    for copy in copies:
+        copy.write_bytes(copy.read_bytes() + b"\n")
+        cache.cache_folder.cache_clear()
+        names.add(cache.cache_folder().name)
+    assert len(names) == len(copies) + 1
 
 
 def old_folders(folder, count: int, age: float) -> list[str]:

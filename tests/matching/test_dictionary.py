@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,9 @@ from recado.model.values import Kind, canonical, kind_of
 from strategies import values
 
 T = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LISBON = ZoneInfo("Europe/Lisbon")
+TWICE = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+"""In Lisbon a clock that shows this hour is set back, and shows it once more."""
 
 
 def test_names_are_numbered_as_they_come():
@@ -41,6 +45,9 @@ def test_a_code_is_a_constant_and_its_kind(value, kind):
         (2**53, float(2**53)),
         (2**63, float(2**63)),
         (T, T.astimezone(timezone(timedelta(hours=-3)))),
+        (T, T.astimezone(LISBON)),
+        (TWICE, TWICE.astimezone(timezone(timedelta(hours=-3))), TWICE.astimezone(LISBON)),
+        (TWICE.astimezone(LISBON), TWICE),
         (math.inf, float("inf")),
     ],
 )

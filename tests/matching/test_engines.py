@@ -52,7 +52,7 @@ def check_all_engines(some_filters, some_events) -> None:
 
 
 @given(many_filters, many_events)
-@settings(max_examples=400, deadline=None, suppress_health_check=relaxed)
+@settings(max_examples=200, deadline=None, suppress_health_check=relaxed)
 def test_every_engine_equals_the_oracle(some_filters, some_events):
     check_all_engines(some_filters, some_events)
 
@@ -65,7 +65,7 @@ def test_every_engine_equals_the_oracle_a_million_times(some_filters, some_event
 
 
 @given(filters(max_leaves=12, sql=True), st.lists(events(), min_size=1, max_size=20))
-@settings(max_examples=300, deadline=None, suppress_health_check=relaxed)
+@settings(max_examples=150, deadline=None, suppress_health_check=relaxed)
 def test_one_deep_filter(filter, some_events):
     index = Index()
     index.add(Subscription("s", filter))
@@ -128,7 +128,7 @@ class Updates(RuleBasedStateMachine):
 
 
 TestUpdates = Updates.TestCase
-TestUpdates.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=relaxed)
+TestUpdates.settings = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=relaxed)
 
 
 @pytest.mark.long

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.filter import TRUE, And, Between, Compare, Exists, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription
+from recado.model.values import microseconds
 
 
 def event(**attributes) -> Event:
@@ -121,6 +124,22 @@ def test_slots_name_their_subscriptions():
     assert count == len(index) == 20
     slots = index.match_slots(event(x=4))
     assert sorted(index.id_of(int(slot)) for slot in slots) == [f"é{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [["a"], ["a", "a\0b", "\0"], ["é" * 100, "ü"], [f"{number:050}" for number in range(200)]],
+    ids=["one", "with a zero inside", "not ASCII", "more than there is room for"],
+)
+def test_the_ids_of_a_match_whatever_they_are(ids):
+    """The kernel writes them as one text, if it can."""
+    index = Index()
+    for id in ids:
+        index.add(Subscription(id, Compare("x", "==", "y")))
+    for _ in range(3):
+        assert index.match(Event("e", attributes={"x": "y"})) == sorted(ids)
+        assert index.match(Event("e", attributes={"x": "z"})) == []
+    assert index.match(Event("e", attributes={"x": ("z", "y")})) == sorted(ids)
 
 
 def test_statistics_count():
@@ -369,6 +388,46 @@ def test_a_part_that_can_never_be_true_takes_no_constant_along(first, second, ex
         index = Index()
         index.add_many(order)
         assert index.match(Event("e", attributes={"a": 5})) == expected
+
+
+LISBON = ZoneInfo("Europe/Lisbon")
+FIRST, AGAIN = (datetime(2026, 10, 25, 1, 30, fold=fold, tzinfo=LISBON) for fold in (0, 1))
+"""One clock, an hour apart: the second is 01:30 in UTC."""
+
+
+def test_an_instant_in_an_hour_that_comes_twice_is_one_constant():
+    index = Index()
+    index.add(Subscription("text", expression.parse('a == t"2026-10-25T01:30:00Z"')))
+    index.add(Subscription("zone", Compare("a", "==", AGAIN)))
+    index.add(Subscription("set", In("a", (AGAIN, 5))))
+    event = Event("e", attributes={"a": AGAIN.astimezone(UTC)})
+    assert index.match(event) == ["set", "text", "zone"]
+    assert index.remove("zone")
+    assert index.match(event) == ["set", "text"]
+    assert index.remove("set")
+    assert index.remove("text")
+
+
+@pytest.mark.parametrize("instant", [FIRST, AGAIN, datetime(2026, 3, 29, 1, 30, tzinfo=LISBON)])
+@pytest.mark.parametrize("constant", [FIRST, AGAIN, AGAIN.astimezone(UTC), FIRST + timedelta(minutes=-20)])
+def test_instants_compare_as_instants_in_whatever_zone(instant, constant):
+    """Python itself compares clocks where zones are the same, and has its own idea of an hour that comes twice."""
+    left, right = microseconds(instant), microseconds(constant)
+    truths = {
+        "==": left == right, "!=": left != right, "<": left < right, "<=": left <= right, ">": left > right,
+        ">=": left >= right,
+    }  # fmt: skip
+    subscriptions = [Subscription(op, Compare("a", op, constant)) for op in truths]
+    subscriptions += [Subscription("in", In("a", (constant,))), Subscription("on", Between("a", constant, constant))]
+    right_ids = sorted([op for op, truth in truths.items() if truth] + ["in", "on"] * (left == right))
+    event = Event("e", attributes={"a": instant})
+    naive, index = NaiveMatcher(), Index()
+    for subscription in subscriptions:
+        naive.add(subscription)
+    index.add_many(subscriptions)
+    assert naive.match(event) == right_ids
+    assert index.match(event) == right_ids
+    assert sorted(match_events(index, [event]).ids(index).to_pylist()) == right_ids
 
 
 def test_a_filter_that_cannot_be_compiled_costs_no_other_its_place(monkeypatch):

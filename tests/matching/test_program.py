@@ -298,14 +298,14 @@ def views(max_size: int = 4):
 
 
 @given(filters(max_leaves=10, sql=True) | conjunctions(), views())
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_a_program_means_what_its_filter_means(filter, some_views):
     for view in some_views:
         check(filter, view)
 
 
 @given(filters(max_leaves=10, sql=True), views())
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_whenever_a_filter_is_true_one_of_its_access_paths_is(filter, some_views):
     compiled = Compiled(filter)
     if not any(word & ACCESS for word in compiled.heads()):
@@ -316,7 +316,7 @@ def test_whenever_a_filter_is_true_one_of_its_access_paths_is(filter, some_views
 
 
 @given(filters(max_leaves=16, sql=True) | conjunctions())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_words_are_laid_out_end_to_end_and_codes_are_all_there(filter):
     compiled = Compiled(filter)
     heads = compiled.heads()

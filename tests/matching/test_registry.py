@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import subprocess
+import sys
+
 import numpy as np
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -185,3 +190,103 @@ def test_ids_of_many_slots_however_long():
     slots = np.array([registry.slot(id) for id in ids] * 3, np.int32)
     assert registry.id_array(slots).to_pylist() == ids * 3
     assert registry.id_array(slots[:0]).to_pylist() == []
+
+
+# -- the seed
+
+
+def reference(data, seed):
+    """SipHash-1-3 as its authors describe it, in Python's integers; without the sign bit."""
+    mask = 2**64 - 1
+
+    def rotated(value, count):
+        return (value << count | value >> (64 - count)) & mask
+
+    def turn(v0, v1, v2, v3):
+        v0 = (v0 + v1) & mask
+        v1 = rotated(v1, 13) ^ v0
+        v0 = rotated(v0, 32)
+        v2 = (v2 + v3) & mask
+        v3 = rotated(v3, 16) ^ v2
+        v0 = (v0 + v3) & mask
+        v3 = rotated(v3, 21) ^ v0
+        v2 = (v2 + v1) & mask
+        v1 = rotated(v1, 17) ^ v2
+        return v0, v1, rotated(v2, 32), v3
+
+    k0, k1 = (key & mask for key in seed)
+    v = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+    padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) & 0xFF])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v = turn(*v[:3], v[3] ^ word)
+        v = v[0] ^ word, *v[1:]
+    v = *v[:2], v[2] ^ 0xFF, v[3]
+    for _ in range(3):
+        v = turn(*v)
+    return (v[0] ^ v[1] ^ v[2] ^ v[3]) & (2**63 - 1)
+
+
+SEEDS = st.tuples(*[st.integers(-(2**63), 2**63 - 1)] * 2)
+
+
+@given(id=st.text(max_size=70), seed=SEEDS)
+def test_an_id_lies_where_siphash_says(id, seed):
+    registry = Registry(seed)
+    slot = registry.new_slot(id)
+    assert np.flatnonzero(registry.ids == slot).tolist() == [reference(id.encode(), seed) % len(registry.ids)]
+    assert registry.slot(id) == slot
+    assert registry.slots_of_ids([id.encode()]).tolist() == [slot]
+
+
+def longest_run(table):
+    """Of places in use: so long a look-up may take."""
+    longest = run = 0
+    for used in np.concatenate((table, table)) != -1:
+        run = run + 1 if used else 0
+        longest = max(longest, run)
+    return longest
+
+
+def test_ids_that_meet_under_one_seed_do_not_under_another():
+    known, size = (1, 2), 2**12
+    chosen = []
+    for number in itertools.count():
+        text = b"s%d" % number
+        if reference(text, known) % size < 4:  # with 64 times as many places as there are of these
+            chosen.append(text)
+            if len(chosen) == 64:
+                break
+    runs = []
+    for seed in (known, (3, 4)):
+        registry = Registry(seed)
+        registry.ids = np.full(size, -1, np.int32)
+        registry.new_slots(chosen)
+        assert sorted(registry.slots_of_ids(chosen).tolist()) == list(range(64))
+        runs.append(longest_run(registry.ids))
+    assert runs[0] >= 60, "the attack works where the seed is known"
+    assert runs[1] < 8
+
+
+def test_filters_whose_digests_agree_in_their_low_bits_do_not_meet():
+    digests = np.array([(number << 20 | 7, number) for number in range(2_000)], np.int64)
+    registry = Registry((-3402114876554563221, 8105223445201137733))
+    slots = registry.new_slots([b"%d" % number for number in range(2_000)])
+    registry.new_entries(np.arange(2_000, dtype=np.int32), digests, slots)
+    assert registry.entries_of(digests).tolist() == list(range(2_000))
+    assert longest_run(registry.key_table) < 200
+    for entry in range(0, 2_000, 2):
+        registry.drop_entry(entry)
+    assert registry.entries_of(digests).tolist() == [-1 if entry % 2 == 0 else entry for entry in range(2_000)]
+
+
+def test_the_seed_is_that_of_pythons_own_tables():
+    ours = "from recado.matching.registry import default_seed; print(default_seed())"
+    pythons = "print(tuple(hash(f'recado.matching.registry {number}') for number in range(2)))"
+
+    def seed(code, given):
+        return subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": given}, capture_output=True, check=True
+        ).stdout
+
+    assert seed(ours, "1") == seed(pythons, "1") != seed(pythons, "2")

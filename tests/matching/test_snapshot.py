@@ -11,17 +11,21 @@ import sys
 from datetime import UTC, datetime
 from hashlib import blake2b
 
+import numpy as np
 import pytest
 
 from matching.oracle import engines, ids_by_event
 from matching.workload import churned, random_event, random_filter
 from recado.errors import RecadoError
+from recado.filters import expression
+from recado.filters.records import read_subscription
 from recado.matching import index as snapshot
 from recado.matching.batch import match_events
 from recado.matching.index import Index, SnapshotError, from_bytes, to_bytes
 from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Similar, Sql, Text
+from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
 
 INSTANT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,6 +70,27 @@ def test_opaque_filters_survive_with_their_constants():
     opaque += [Not(Between("x", "a", "b")), Between("x", INSTANT, datetime(9000, 1, 1, 1, 1, 1, 1, tzinfo=UTC))]
     index, naive = engines(opaque)
     check(from_bytes(to_bytes(index)), naive, [Event("e", attributes={"x": value}) for value in VALUES])
+
+
+LONG_SET = In("x", tuple(f"a text of which there are many, number {n}" for n in range(1_000)))
+DIALECTS = b'{"id": "s", "filters": [{"any": [%s]}, {"sql": "LENGTH(y) = 2"}]}' % b", ".join(
+    b'{"exact": {"x": "%s %d"}}' % (b"z" * 300, n) for n in range(100)
+)
+
+
+@pytest.mark.parametrize(
+    "filter", [And((LONG_SET, Regex("y", "a.*"))), Not(And((Not(LONG_SET), Regex("y", "a.*")))), DIALECTS]
+)
+def test_filters_survive_that_are_longer_than_an_expression_may_be(filter):
+    """What is accepted in another form may be; a loaded index reads it back from its text when it needs it."""
+    if isinstance(filter, bytes):
+        filter = read_subscription(filter).filter
+    assert len(expression.format_expression(filter)) > LIMITS.filter_chars
+    index, naive = engines([filter])
+    events = [
+        Event("e", attributes={"x": x, "y": y}) for x in (LONG_SET.values[7], "z" * 300 + " 5", "") for y in ("ab", "b")
+    ]
+    check(from_bytes(to_bytes(index)), naive, events)
 
 
 def test_an_empty_index_survives():
@@ -168,7 +193,7 @@ def test_every_truncation_is_refused():
     assert refused >= len(sizes) - 64
 
 
-@pytest.mark.parametrize("version", [0, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 3, 2**32 - 1])
 def test_another_version_is_refused_by_its_number(version):
     data = bytearray(to_bytes(small()[0]))
     struct.pack_into("<I", data, len(snapshot.MAGIC), version)
@@ -256,3 +281,22 @@ def test_drafts_of_processes_that_were_killed_are_removed(tmp_path):
 def test_saving_to_a_folder_that_is_not_there_says_so(tmp_path):
     with pytest.raises(SnapshotError, match="cannot be written: No such file"):
         Index().save(tmp_path / "nowhere" / "index")
+
+
+def test_the_seed_of_the_tables_is_kept(monkeypatch):
+    monkeypatch.setattr("recado.matching.registry.default_seed", lambda: (11, -12))
+    index, naive = small()
+    data = to_bytes(index)
+    monkeypatch.undo()
+    loaded = from_bytes(data)
+    assert loaded.registry.seed.tolist() == [11, -12]
+    check(loaded, naive, EVENTS)
+    ids = loaded.registry.id_array(np.arange(loaded.registry.slots_top, dtype=np.int32)).to_pylist()
+    assert [loaded.registry.slot(one) for one in ids] == list(range(len(ids)))
+
+
+def test_a_seed_of_another_length_is_refused():
+    index, _ = small()
+    index.registry.seed = np.zeros(1, np.int64)
+    with pytest.raises(RecadoError, match="the seed has a wrong length"):
+        from_bytes(to_bytes(index))

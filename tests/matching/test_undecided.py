@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matching.oracle import engines
@@ -17,6 +17,9 @@ from recado.model.event import Event
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription
 from strategies import events, filters
+
+half = settings(max_examples=settings.default.max_examples // 2)
+"""Six tests go nearly the same way."""
 
 
 def result(steps):
@@ -42,12 +45,14 @@ def matched(found, undecided):
     return sorted(found + true)
 
 
+@half
 @given(st.lists(filters(sql=True), max_size=12), events())
 def test_one_event_by_its_views(several: list[Filter], event: Event):
     index, naive = engines(several)
     assert matched(*result(sift_event(index, event, 0))) == naive.match(event)
 
 
+@half
 @given(st.lists(filters(sql=True), max_size=12), st.lists(events(), min_size=1, max_size=6))
 def test_many_events_at_once(several: list[Filter], some: list[Event]):
     index, naive = engines(several)
@@ -59,6 +64,7 @@ def test_many_events_at_once(several: list[Filter], some: list[Event]):
         assert matched(sifted.found[number], undecided) == naive.match(event)
 
 
+@half
 @given(st.lists(filters(sql=True), max_size=12), st.lists(events(), min_size=1, max_size=6))
 def test_many_events_by_their_texts(several: list[Filter], some: list[Event]):
     """Those that the kernel does not read, arrays for instance, come as events."""
@@ -69,6 +75,7 @@ def test_many_events_by_their_texts(several: list[Filter], some: list[Event]):
         assert matched(sifted.found[number], undecided) == naive.match(event)
 
 
+@half
 @given(st.lists(filters(sql=True), max_size=12), events())
 def test_what_is_undecided_is_named_in_parts(several: list[Filter], event: Event):
     index, naive = engines(several)
@@ -78,6 +85,7 @@ def test_what_is_undecided_is_named_in_parts(several: list[Filter], event: Event
 
 
 @pytest.mark.parametrize("taken_in", [1, 8_192])
+@half
 @given(
     several=st.lists(filters(sql=True), min_size=4, max_size=12), event=events(), rng=st.randoms(use_true_random=False)
 )

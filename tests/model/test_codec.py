@@ -1,5 +1,4 @@
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -9,6 +8,7 @@ from recado.errors import EventError
 from recado.model.codec import read_batch, read_event, split_batch, write_batch
 from recado.model.event import Event
 from recado.model.limits import LIMITS, Limits
+from work import calls_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -64,7 +64,7 @@ def test_what_is_not_an_event_in_json(text, message):
 
 
 def test_a_batch_must_be_an_array():
-    with pytest.raises(EventError, match="expected `array`"):
+    with pytest.raises(EventError, match="must be a list, not an object"):
         read_batch('{"id": "e"}')
 
 
@@ -77,12 +77,13 @@ def test_sizes_are_checked_before_parsing():
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000])
 def test_hostile_nesting_is_refused_at_once(text):
-    started = time.perf_counter()
-    with pytest.raises(EventError, match="nested"):
-        read_event(text)
-    with pytest.raises(EventError, match="nested"):
-        read_event(b'{"id": "e", "x": [' + text)
-    assert time.perf_counter() - started < 0.5
+    def refused():
+        with pytest.raises(EventError, match="nested"):
+            read_event(text)
+        with pytest.raises(EventError, match="nested"):
+            read_event(b'{"id": "e", "x": [' + text)
+
+    assert calls_of(refused) < 2_000
 
 
 def test_moderate_nesting_is_refused_by_the_limit_with_its_place():
@@ -90,13 +91,12 @@ def test_moderate_nesting_is_refused_by_the_limit_with_its_place():
         read_event('{"id": "e", "x": ' + "[" * 200 + "]" * 200 + "}")
 
 
-def test_the_largest_event_is_handled_quickly():
+def test_the_largest_event_is_read_with_work_that_grows_with_its_attributes():
     many = {f"attribute-{n}": "x" * 1500 for n in range(LIMITS.attributes)}
     text = json.dumps({"id": "e", **many})
     assert len(text) < LIMITS.event_bytes
-    started = time.perf_counter()
     assert len(read_event(text).attributes) == LIMITS.attributes
-    assert time.perf_counter() - started < 0.5
+    assert calls_of(lambda: read_event(text)) < 20 * LIMITS.attributes
 
 
 @given(

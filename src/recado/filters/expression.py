@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import NoReturn
 
+import msgspec
+
 from recado.errors import FilterError
 from recado.filters import cesql
 from recado.filters.lexer import (
@@ -360,6 +362,21 @@ def parse(text: str, limits: Limits = LIMITS) -> Filter:
     if position >= 0:
         return parse_general(text, limits, parts, position)
     return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+_ACCEPTED = msgspec.structs.replace(
+    LIMITS, filter_chars=1 << 24, filter_depth=1 << 10, filter_predicates=1 << 16, set_values=1 << 20,
+    pattern_chars=1 << 20, name_chars=1 << 20,
+)  # fmt: skip
+
+
+def read_back(text: str) -> Filter:
+    """The filter of a text that ``format_expression`` wrote: one that was accepted, whatever the text's own length.
+
+    The limits are for what people and other programs write. A filter that is within them, a large set in the
+    dialects of CloudEvents for instance, may be longer or deeper as an expression than an expression may be.
+    """
+    return parse(text, _ACCEPTED)
 
 
 def _refuse_surrogates(text: str) -> None:

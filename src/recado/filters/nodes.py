@@ -48,7 +48,7 @@ from recado.model.filter import (
     TextOp,
 )
 from recado.model.limits import LIMITS, Limits
-from recado.model.values import INT_MAX, INT_MIN, Kind, Value, check_value, format_time, is_nan, kind_of
+from recado.model.values import INT_MAX, INT_MIN, Kind, Value, check_value, format_time, in_utc, is_nan, kind_of
 
 View = Mapping[str, Value]
 """A single-valued view of an event."""
@@ -208,6 +208,8 @@ def compare(op: CompareOp, left: Value, right: Value) -> bool:
         return False
     if kind is Kind.BOOL and op not in ("==", "!="):
         return False
+    if isinstance(left, datetime) and isinstance(right, datetime):
+        left, right = in_utc(left), in_utc(right)
     return _ORDER[op](left, right)
 
 

@@ -31,6 +31,7 @@ from recado.filters.cesql.parser import format_node, has_literal
 from recado.filters.cost import check_filter
 from recado.filters.nodes import from_items, to_items
 from recado.filters.syntax import Syntax, parse_filter
+from recado.model.decoding import explain
 from recado.model.filter import TRUE, And, Compare, Constant, Exists, Filter, In, Not, Or, Sql, Text
 from recado.model.flat import refuse_repeats_among
 from recado.model.limits import LIMITS, Limits
@@ -108,9 +109,7 @@ def _parse(line: bytes | str) -> _Record:
     try:
         return _decode(line)
     except msgspec.DecodeError as error:
-        reason = str(error).replace("Object contains unknown field", "there is no member")
-        reason = reason.replace("Object missing required field", "the subscription lacks the member")
-        raise SubscriptionError(reason) from None
+        raise SubscriptionError(explain(error, _Record, line)) from None
     except UnicodeError:
         raise SubscriptionError("the text is not UTF-8") from None
     except RecursionError:

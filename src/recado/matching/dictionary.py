@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from recado.errors import LimitError
-from recado.model.values import Kind, Value, canonical, kind_of
+from recado.model.values import Kind, Value, canonical, in_utc, kind_of
 
 ABSENT, NAN = -1, -2
 MAX_ATTRIBUTES = 1 << 20
@@ -27,8 +27,10 @@ _BOOLS: dict[bool, Hashable] = {True: ("bool", True), False: ("bool", False)}
 
 
 def key_of(value: Value) -> Hashable:
-    """The dictionary key of a value: Python's own equality, except that booleans are not numbers."""
-    return _BOOLS[value] if type(value) is bool else value
+    """The dictionary key of a value: Python's own equality, but booleans are not numbers, and instants are in UTC."""
+    if type(value) is bool:
+        return _BOOLS[value]
+    return in_utc(value) if type(value) is datetime else value
 
 
 class Codes(dict[Hashable, int]):
@@ -104,9 +106,7 @@ class Dictionary:
         return code
 
     def _enter(self, attribute: int, key: Hashable, kind: Kind) -> int:
-        if isinstance(key, datetime):
-            key = key.astimezone(UTC)
-        elif isinstance(key, float):
+        if isinstance(key, float):
             key = canonical(key)
         if self._free:
             constant = self._free.pop()

@@ -28,11 +28,12 @@ from recado.matching.kernels.unaligned import PADDING
 from recado.matching.kernels.verify_columns import CODE, FOLDED_TEXT, INSTANT, NUMBER, ROW_COLUMNS, TEXT
 from recado.model.event import expand
 from recado.model.limits import LIMITS
-from recado.model.values import Kind, Value, kind_of, microseconds
+from recado.model.values import Kind, Value, in_utc, kind_of, microseconds
 
 # --- Arrow columns as attributes: which types there are, and one form for each ---------------------------------------
 #
-# Struct columns become dotted names and dictionaries of other things than text are unpacked; instants are brought to
+# Struct columns become dotted names, lists of structs a list for each member, lists in lists are joined into one, and
+# dictionaries of other things than text are unpacked; instants are brought to
 # microseconds (finer ones are cut off, those without a zone are taken as UTC); a ``time`` column may be text. A type
 # that no attribute can have is refused with the column's name, whichever way the batch is matched.
 
@@ -59,8 +60,28 @@ def _flat(fields: Iterable[Field]) -> Iterator[Field]:
         if pa.types.is_struct(array.type):
             names = [f"{name}.{field.name}" for field in array.type]
             yield from _flat(zip(names, array.flatten(), strict=True))
+        elif is_list(array.type) and (pa.types.is_struct(array.type.value_type) or is_list(array.type.value_type)):
+            yield from _flat_lists(name, _lengths(array), pc.list_flatten(array))
         else:
             yield name, array
+
+
+def _flat_lists(name: str, lengths: NDArray[Any], values: pa.Array) -> Iterator[Field]:
+    """The elements of each row, ``lengths`` of them, as one list a name: as JSON is read."""
+    if pa.types.is_struct(values.type):
+        for field, inner in zip(values.type, values.flatten(), strict=True):
+            yield from _flat_lists(f"{name}.{field.name}", lengths, inner)
+    elif is_list(values.type):
+        inner_ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(_lengths(values))))
+        ends = inner_ends[np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))]
+        yield from _flat_lists(name, np.diff(ends), pc.list_flatten(values))
+    else:
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        yield name, pa.LargeListArray.from_arrays(pa.array(offsets), values)
+
+
+def _lengths(lists: pa.Array) -> NDArray[Any]:
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
 
 
 def normal(name: str, array: pa.Array) -> pa.Array:
@@ -390,7 +411,7 @@ def encode_scalar(codes: Mapping[Hashable, int], value: Value) -> tuple[int, flo
     if isinstance(value, str):
         return codes.get(value, Kind.STRING), 0.0, 0.0
     if isinstance(value, datetime):
-        return codes.get(value, Kind.TIME), *bracket(microseconds(value))
+        return codes.get(in_utc(value), Kind.TIME), *bracket(microseconds(value))
     if value != value:
         return NAN, 0.0, 0.0
     return codes.get(value, Kind.NUMBER), *bracket(value)

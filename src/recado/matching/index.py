@@ -17,7 +17,8 @@ import struct
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from recado import files
 from recado.errors import RecadoError
 from recado.filters import expression
 from recado.filters.cost import check_filter
@@ -36,12 +38,14 @@ from recado.matching.dictionary import Dictionary
 from recado.matching.encode import Columns, Encoder
 from recado.matching.json_texts import Texts
 from recado.matching.kernels.columns import distinct, match_columns
+from recado.matching.kernels.jit import of_numbers
 from recado.matching.kernels.layout import Blank, Space
-from recado.matching.kernels.single import CANDIDATES, match_event
+from recado.matching.kernels.single import CANDIDATES, NO_IDS, STAMP, match_event
 from recado.matching.program import Compiler, Program
 from recado.matching.registry import Registry
 from recado.matching.rows import Row, RowEncoder
 from recado.matching.scanner import Scanned, Scanner
+from recado.matching.soundness import check_registry, check_store
 from recado.matching.store import Store
 from recado.model.event import Event, expansions, only_view
 from recado.model.filter import Filter
@@ -59,7 +63,6 @@ Given = tuple[tuple[str, Filter], Program, tuple[int, int]]
 Known = Memo[tuple[int, str], tuple[Filter, tuple[int, int], int]]
 """By identity and event type: the filter, which lives so long, the digest of its program, and how many entries had gone
 by then. A digest names a filter only as long as none goes: after that its constants may have other values."""
-_NO_ENTRIES: Array = np.zeros(0, np.int32)
 
 
 class Index:
@@ -88,15 +91,16 @@ class Index:
         self._review_at = 1024
         self._blank = Blank()
         self._fitted = 0  # the blank's sizes are right for the arrays that the store had by then
+        self._kernel: Callable[..., tuple[int, int, int, int]]
         self._space = Space()
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
         return self.registry.count
 
-    def __contains__(self, id: str) -> bool:
+    def __contains__(self, sub_id: str) -> bool:
         """Is there a subscription with this id?"""
-        return self.registry.slot(id) >= 0
+        return self.registry.slot(sub_id) >= 0
 
     # -- changes
 
@@ -211,30 +215,41 @@ class Index:
                 self.opaque[entry] = filter
         return [one for _, one in others]
 
-    def _put(self, id: str, filter: Filter, program: Program, digest: tuple[int, int]) -> None:
+    def _put(self, sub_id: str, condition: Filter, program: Program, digest: tuple[int, int]) -> None:
         self.changes += 1
-        slot = self.registry.slot(id)
+        slot = self.registry.slot(sub_id)
         entry = self.registry.entry(digest)
         if slot >= 0 and entry != self.registry.entry_of[slot]:
-            self.remove(id)
+            self.remove(sub_id)
             slot = -1
         if entry >= 0:
             self.dictionary.release(program.codes)  # the entry that is there holds them, too
             if slot < 0:
-                self.registry.join(entry, self.registry.new_slot(id))
+                self.registry.join(entry, self.registry.new_slot(sub_id))
             return
-        slot = self.registry.new_slot(id)
+        slot = self.registry.new_slot(sub_id)
         entry = self.store.insert(program)
         self.registry.new_entry(entry, digest, slot)
         if program.is_opaque:
-            self.opaque[entry] = filter
+            self.opaque[entry] = condition
 
     # -- matching
 
     def match(self, event: Event) -> list[str]:
         """The ids of the matching subscriptions, sorted."""
         with self.lock:
-            ids = self.registry.ids_of(self._find(event))
+            row = self._rows.of_strings(event) or self._row_of_values(event)
+            ids: list[str] | None
+            if row is None:
+                ids = self.registry.ids_of(self._find_by_views(event))
+            else:
+                registry = self.registry
+                found, uncertain, many, written = self._run(row, registry.handle)
+                ids = registry.read_ids(many, written)
+                if ids is None:
+                    ids = registry.ids_of(self._decided(event, found, uncertain))
+                else:
+                    self.count(1, found)
             ids.sort()
             return ids
 
@@ -249,16 +264,29 @@ class Index:
 
     def _find(self, event: Event) -> Array:
         """The matching entries, in an array that the next event may use again."""
-        row = self._rows.of_strings(event)
-        if row is None and tuple in map(type, event.attributes.values()):
-            views = expansions(event, self.dictionary.names)
-            found = np.unique(np.concatenate([self.match_view(view) for view in views]))
-        else:
-            found, uncertain = self._run(self.encode(only_view(event)) if row is None else row)
-            if len(uncertain):
-                found = self._decide(only_view(event), found, uncertain)
-        self.count(1, len(found))
-        return found
+        row = self._rows.of_strings(event) or self._row_of_values(event)
+        if row is None:
+            return self._find_by_views(event)
+        found, uncertain, _, _ = self._run(row)
+        return self._decided(event, found, uncertain)
+
+    def _row_of_values(self, event: Event) -> Row | None:
+        """The row of an event that has no form; None if it has arrays, and so many views."""
+        return None if tuple in map(type, event.attributes.values()) else self.encode(only_view(event))
+
+    def _find_by_views(self, event: Event) -> Array:
+        views = expansions(event, self.dictionary.names)
+        entries = np.unique(np.concatenate([self.match_view(view) for view in views]))
+        self.count(1, len(entries))
+        return entries
+
+    def _decided(self, event: Event, found: int, uncertain: int) -> Array:
+        """The entries of an event without arrays, of which the kernel has just left so many in the blank."""
+        entries = self._blank.found[:found]
+        if uncertain:
+            entries = self._decide(only_view(event), entries, self._blank.uncertain[:uncertain])
+        self.count(1, len(entries))
+        return entries
 
     def match_view(self, view: Mapping[str, Value]) -> Array:
         """The numbers of the entries that match a single-valued view, in no order; the event is not counted."""
@@ -276,23 +304,24 @@ class Index:
 
     def run_view(self, view: Mapping[str, Value]) -> tuple[Array, Array]:
         """Run the kernel on a single-valued view: the entries that match, and those that it cannot decide."""
-        found, uncertain = self._run(self.encode(view))
-        return found.copy(), uncertain.copy()
+        found, uncertain, _, _ = self._run(self.encode(view))
+        return self._blank.found[:found].copy(), self._blank.uncertain[:uncertain].copy()
 
-    def _run(self, row: Row) -> tuple[Array, Array]:
-        """Run the kernel on a row: the same, in arrays that the next event uses again."""
-        store, blank = self.store, self._blank
-        if store.pending:
-            store.link_all()
+    def _run(self, row: Row, ids_of: int = NO_IDS) -> tuple[int, int, int, int]:
+        """Run the kernel on a row: what ``match_event`` returns, the entries in a blank that the next event uses."""
+        store = self.store
         if self._fitted != store.assignments:
-            blank.fit(len(store.attributes), len(store.starts), len(store.lists), store.places)
-            self._fitted = store.assignments
+            self._fit()
         store.events += 1
-        blank.stamp += 1
-        counts = match_event(
-            store.handle, blank.handle, row.numbers, row.size, row.room, row.texts, row.data, blank.stamp
-        )
-        return blank.found[: counts & 0xFFFFFFFF], blank.uncertain[: counts >> 32] if counts >> 32 else _NO_ENTRIES
+        return self._kernel(row.handle, row.size, row.room, row.text_count, ids_of)
+
+    def _fit(self) -> None:
+        """Make ready for single events what follows the store's arrays; to be done whenever one is assigned."""
+        store, blank = self.store, self._blank
+        store.link_all()
+        blank.fit(len(store.attributes), len(store.starts), len(store.lists), store.places)
+        self._fitted = store.assignments
+        self._kernel = partial(of_numbers(match_event), store.handle, blank.handle)
 
     def scan(self, texts: Texts, limits: Limits, needs_id: bool) -> Scanned:
         """JSON texts as columns, as far as the kernel reads them (``recado.matching.scanner``)."""
@@ -325,7 +354,8 @@ class Index:
         """Pairs of ``size`` events and their entries, each once."""
         blank = self._blank
         blank.fit(0, self.store.capacity, 0, 0)
-        stamp, blank.stamp = blank.stamp + 1, blank.stamp + size
+        stamp = int(blank.counts[STAMP]) + 1
+        blank.counts[STAMP] += size
         owners, kept = distinct(events, entries, size, blank.stamps, stamp)
         return owners, kept
 
@@ -355,7 +385,7 @@ class Index:
         """The filter of an entry that the kernel may leave to the evaluator; a snapshot keeps it as text."""
         filter = self.opaque[entry]
         if isinstance(filter, str):
-            filter = self.opaque[entry] = expression.parse(filter)
+            filter = self.opaque[entry] = expression.read_back(filter)
         return filter
 
     def id_of(self, slot: int) -> str:
@@ -396,13 +426,16 @@ def _check(subscription: Subscription) -> Filter:
 # The flat arrays lie in the file as they lie in memory, so loading maps them and rebuilds only the dictionary; pages
 # are shared between processes until one of them changes its copy. Layout: magic, length and digest of the header, the
 # header (MessagePack), then the arrays, each at a multiple of 64 bytes and with a CRC-32 of its own. A file that is
-# damaged, cut short or of another version is refused with the reason, before any of it is used.
+# damaged, cut short or of another version is refused with the reason, before any of it is used; and so is one whose
+# checksums are right and whose numbers lead outside (``recado.matching.soundness``).
 
 
 MAGIC = b"RECADOIX"
-VERSION = 3
-"""Version 2 was written by a builder that could mix up the constants of filters loaded together (docs/decisions/
-exactness.md), so what such a file matches cannot be relied on."""
+VERSION = 4
+"""Version 3 had hash tables without a seed. Version 2 was written by a builder that could mix up the constants of
+filters loaded together (docs/decisions/exactness.md), so what such a file matches cannot be relied on."""
+EXACT = 3
+"""From this version on what a snapshot matches can be relied on."""
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sIQ16s")
 
@@ -447,9 +480,9 @@ def save(index: Index, path: str | os.PathLike[str]) -> None:
         _remove_stale_drafts(target)
         with draft.open("wb") as file:
             file.writelines(_pieces(index))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
+            files.sync(file)
+        files.rename(draft, target)
+        files.sync_folder(target.parent)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise SnapshotError(f"{path} cannot be written: {error.strerror}") from None
@@ -488,7 +521,10 @@ def from_bytes(data: bytes) -> Index:
 
 
 def load(path: str | os.PathLike[str], check: bool = True) -> Index:
-    """Map a saved index. ``check=False`` skips the CRCs, for files that were checked before."""
+    """Map a saved index. ``check=False`` skips the CRCs, for files that were checked before.
+
+    That nothing in it leads outside is checked always.
+    """
     try:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
@@ -590,16 +626,33 @@ def _rebuild(header: _Header, data: mmap.mmap | bytearray, base: int, where: str
     for (owner, name), array in found.items():
         if owner != "dictionary":
             setattr(getattr(index, owner), name, array)
+    if len(set(header.names)) != len(header.names) or not len(header.names) == len(header.wants_text) == len(
+        header.wants_folded
+    ):
+        raise SnapshotError(f"{where} is damaged: its names are wrong")
+    attribute_of = found["dictionary", "attribute_of"].tolist()
+    if any(not 0 <= attribute < max(len(header.names), 1) for attribute in attribute_of):
+        raise SnapshotError(f"{where} is damaged: a constant belongs to no name")
     index.store.views()
     index.store.restore_free(header.free["store"])
     index.registry.restore_free(header.free["registry"])
     dictionary: Dictionary = index.dictionary
     dictionary.restore(
         header.names, header.wants_text, header.wants_folded, header.constants, header.free["dictionary"],
-        found["dictionary", "attribute_of"].tolist(), found["dictionary", "references"].tolist(),
+        attribute_of, found["dictionary", "references"].tolist(),
     )  # fmt: skip
+    check_store(index.store, len(header.names), len(header.constants))
+    check_registry(index.registry, index.store.starts[: index.store.capacity], header.counters["registry"])
+    if any(not 0 <= entry < index.store.capacity for entry in header.opaque) or not _are_places(
+        header.free["dictionary"], len(header.constants)
+    ):
+        raise SnapshotError(f"{where} is damaged: what is opaque or free does not exist")
     index.opaque = dict(header.opaque)
     return index
+
+
+def _are_places(values: Any, top: int) -> bool:
+    return isinstance(values, list) and all(type(one) is int and 0 < one < top for one in values)
 
 
 def _read_header(data: mmap.mmap | bytearray, where: str) -> tuple[_Header, int]:
@@ -610,7 +663,7 @@ def _read_header(data: mmap.mmap | bytearray, where: str) -> tuple[_Header, int]
         raise SnapshotError(
             f"{where} has snapshot version {version}; this program reads version {VERSION}. "
             "Build it again from its subscriptions (recado pipeline publish SUBSCRIPTIONS --set FOLDER makes a set)"
-            + (": version 2 and older may hold filters that match wrongly" if version < VERSION else "")
+            + (": version 2 and older may hold filters that match wrongly" if version < EXACT else "")
         )
     raw = bytes(data[_PREFIX.size : _PREFIX.size + size])
     if len(raw) < size or blake2b(raw, digest_size=16).digest() != digest:

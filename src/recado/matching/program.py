@@ -250,14 +250,14 @@ class Compiler:
 
     # -- conjunctions
 
-    def _plain_conjunction(self, filter: Filter) -> list[int] | None:
+    def _plain_conjunction(self, condition: Filter) -> list[int] | None:
         """The words of a conjunction of equalities and numeric ranges on different attributes; None for the rest.
 
         Most filters are of this kind and millions are loaded, so they take this short way to the same words.
         """
-        parts = [filter]
-        if type(filter) is And:
-            parts = list(filter.parts)
+        parts = [condition]
+        if type(condition) is And:
+            parts = list(condition.parts)
             if len(parts) == 2 and type(parts[1]) is And:  # a filter with its event type joined in
                 parts = [parts[0], *parts[1].parts]
         leaves: list[Order] = []
@@ -290,10 +290,10 @@ class Compiler:
             words += leaf[4]
         return words
 
-    def _conjunction(self, filter: Filter) -> list[Instruction] | None:
+    def _conjunction(self, condition: Filter) -> list[Instruction] | None:
         """The tests of a conjunction of (negated) predicates; None for any other shape."""
         literals: list[tuple[Filter, bool]] = []
-        stack: list[tuple[Filter, bool]] = [(filter, False)]
+        stack: list[tuple[Filter, bool]] = [(condition, False)]
         while stack:
             node, negated = stack.pop()
             if type(node) is Not:

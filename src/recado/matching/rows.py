@@ -1,9 +1,9 @@
 """One event as the kernel for single events reads it.
 
-Its numbers lie in one flat array with ``room`` for so many attributes: first those attributes of the event that some
-filter names, from ``room`` on the codes of their values (``recado.matching.dictionary``), from ``2 * room`` on two
-bounds for each value that has an order, in the order of the codes: the floats at or below and at or above it. Beside
-them are the strings that filters look into.
+Its numbers lie in one flat array of words with ``room`` for so many attributes: first those attributes of the event
+that some filter names, from ``room`` on the codes of their values (``recado.matching.dictionary``), from ``2 * room``
+on two bounds for each value that has an order, in the order of the codes: the floats at or below and at or above it.
+Beside them are the strings that filters look into.
 
 Most events have the attribute names of the one before, and many have nothing but strings that are only compared. For
 those a *form* is kept by their names. It knows where each value goes, so all of them are looked up in one call.
@@ -15,7 +15,6 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import compress
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from recado.matching.dictionary import ABSENT, Codes, Dictionary
 from recado.matching.encode import encode_scalar
+from recado.matching.kernels.layout import EventArrays
 from recado.matching.kernels.unaligned import PADDING
 from recado.model.event import ENVELOPE, Attributes, Event
 from recado.model.values import Value
@@ -30,28 +30,41 @@ from recado.model.values import Value
 Array = NDArray[Any]
 FORMS = 1024
 """So many sets of names are remembered; then all are forgotten."""
+PACKS = 4096
+"""So many counts of attributes and bounds are remembered; then all are forgotten."""
 FORM_NAMES = 64
 """Events with more names have no form."""
+_LOOK_UP = dict.__getitem__
+"""What ``[]`` does, without asking first whether ``Codes`` does it in another way."""
 _NO_TEXTS: Array = np.zeros((0, 5), np.int64)
 _NO_DATA: Array = np.zeros(0, np.uint8)
 
 
-class Row:
-    """An encoded event of ``size`` attributes.
+class Row(EventArrays):
+    """An encoded event of ``size`` attributes; its arrays are used again and again, so they only grow.
 
-    ``texts`` are rows of an attribute, start and length of its string in ``data``, and of its casefolded string.
+    The first ``text_count`` rows of ``texts`` are an attribute, start and length of its string in ``data``, and of its
+    casefolded string.
     """
 
-    __slots__ = ("data", "numbers", "room", "size", "texts")
+    def __init__(self, words: Array, size: int, room: int) -> None:
+        super().__init__()
+        self.put_words(words)
+        self.size, self.room = size, room
+        self.texts, self.data, self.text_count = _NO_TEXTS, _NO_DATA, 0
 
-    def __init__(self, numbers: Array, size: int, room: int) -> None:
-        self.numbers, self.size, self.room = numbers, size, room
-        self.texts, self.data = _NO_TEXTS, _NO_DATA
+    def put_words(self, words: Array) -> None:
+        self.words, self.floats = words, words.view(np.float64)
 
     def put_texts(self, texts: list[int], data: bytearray) -> None:
         """The strings that filters look into, given as one flat list and their bytes."""
-        self.texts = np.array(texts, np.int64).reshape(-1, 5) if texts else _NO_TEXTS
-        self.data = np.frombuffer(data + bytes(PADDING), np.uint8) if data else _NO_DATA
+        self.text_count = len(texts) // 5
+        if self.text_count > len(self.texts):
+            self.texts = np.zeros((2 * self.text_count, 5), np.int64)
+        if len(data) + PADDING > len(self.data):
+            self.data = np.zeros(2 * len(data) + PADDING, np.uint8)
+        struct.pack_into(f"{len(texts)}q", self.texts.data, 0, *texts)
+        self.data.data[: len(data)] = data
 
 
 class Form:
@@ -63,12 +76,12 @@ class Form:
         numbers, codes = dictionary.names, dictionary.codes
         names = [name for name in attributes if name in numbers]
         order = [numbers[name] for name in (*names, *envelope)]
-        self.row = Row(np.array(order + [ABSENT] * len(order), np.float64), len(order), len(order))
+        self.row = Row(np.array(order + [ABSENT] * len(order), np.int64), len(order), len(order))
         self.known = None if len(names) == len(attributes) else [name in numbers for name in attributes]
         self.tables = [codes[number] for number in order[: len(names)]]
         self.envelope: list[tuple[str, Codes]] = [(name, codes[numbers[name]]) for name in envelope]
-        buffer = self.row.numbers[len(order) :].data
-        self.write = partial(struct.Struct(f"{len(order)}d").pack_into, buffer, 0)
+        buffer = self.row.words[len(order) :].data
+        self.write = partial(struct.Struct(f"{len(order)}q").pack_into, buffer, 0)
 
 
 class RowEncoder:
@@ -76,9 +89,9 @@ class RowEncoder:
 
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
-        self._row = Row(np.zeros(256), 0, 0)
-        self._buffer = self._row.numbers.data
-        self._packs: dict[int, Callable[..., None]] = {}
+        self._row = Row(np.zeros(256, np.int64), 0, 0)
+        self._buffer = self._row.words.data
+        self._packs: dict[tuple[int, int], Callable[..., None]] = {}
         self._forms: dict[tuple[str, ...], Form | bool] = {}  # False: seen once; True: there can be none
         self._layout = 0
 
@@ -95,7 +108,7 @@ class RowEncoder:
             return None
         values = attributes.values()
         try:
-            codes = map(getitem, form.tables, values if form.known is None else compress(values, form.known))
+            codes = map(_LOOK_UP, form.tables, values if form.known is None else compress(values, form.known))
             if form.envelope:
                 fields = ((getattr(event, name), table) for name, table in form.envelope)
                 form.write(*codes, *(table[text] if text else ABSENT for text, table in fields))
@@ -150,18 +163,22 @@ class RowEncoder:
         self._write(attributes, codes, bounds)
         row = self._row
         row.size = row.room = len(attributes)
-        row.put_texts(texts, data)
+        if texts or row.text_count:
+            row.put_texts(texts, data)
         return row
 
     def _write(self, attributes: list[int], codes: list[int], bounds: list[float]) -> None:
         """Write a row into the array that is used again and again: a new one would take longer."""
-        count = 2 * len(attributes) + len(bounds)
-        if count > len(self._row.numbers):
-            self._row.numbers = np.zeros(2 * count)
-            self._buffer = self._row.numbers.data
-        pack = self._packs.get(count)
+        form = len(attributes), len(bounds)
+        pack = self._packs.get(form)
         if pack is None:
-            pack = self._packs[count] = struct.Struct(f"{count}d").pack_into
+            if len(self._packs) >= PACKS:
+                self._packs.clear()
+            pack = self._packs[form] = struct.Struct(f"{2 * len(attributes)}q{len(bounds)}d").pack_into
+            count = 2 * len(attributes) + len(bounds)
+            if count > len(self._row.words):
+                self._row.put_words(np.zeros(2 * count, np.int64))
+                self._buffer = self._row.words.data
         pack(self._buffer, 0, *attributes, *codes, *bounds)
 
 

@@ -77,9 +77,9 @@ class StagedIndex:
         with self.lock:
             return len(self._plain if self._index is None else self._index)
 
-    def __contains__(self, id: str) -> bool:
+    def __contains__(self, sub_id: str) -> bool:
         with self.lock:
-            return id in (self._plain if self._index is None else self._index)
+            return sub_id in (self._plain if self._index is None else self._index)
 
     def filters(self) -> dict[str, Filter] | None:
         """Those that are evaluated one by one, by id; None if it is compiled."""

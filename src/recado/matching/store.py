@@ -132,7 +132,7 @@ class Store(StoreArrays):
         programs = programs[len(reused) :]
         first, count = self._entries_top, len(programs)
         self._entries_top += count
-        self.starts = grown(self.starts, self._entries_top, -1)
+        self.starts = grown(self.starts, self._entries_top, -1)  # assigned, so who matches will link first
         sizes = np.fromiter((len(program.words) for program in programs), np.int64, count)
         ends = self.words_top + np.cumsum(sizes)
         self.starts[first : self._entries_top] = ends - sizes

@@ -76,9 +76,9 @@ def _evaluation_of(events: Sequence[Event], at: int) -> Evaluation:
     return evaluation(events[at])
 
 
-def _evaluating(event: Event, filter: Filter, work: Work) -> Steps:
+def _evaluating(event: Event, condition: Filter, work: Work) -> Steps:
     """Arrays that the filter does not name do not multiply the work."""
-    return decide(filter, expansions(event, names_of(filter)), work)
+    return decide(condition, expansions(event, names_of(condition)), work)
 
 
 def sift_event(index: Index, event: Event, number: int) -> Sifting:

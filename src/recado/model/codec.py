@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from recado.errors import EventError
+from recado.model.decoding import explain
 from recado.model.event import ENVELOPE, Event
 from recado.model.flat import (
     SCALARS,
@@ -245,14 +246,8 @@ def _parse(raw: bytes, decode: Any) -> Any:
     try:
         return decode(raw)
     except msgspec.DecodeError as error:
-        raise EventError(f"$: {_sentence(str(error))}") from None
+        raise EventError(explain(error, None, raw)) from None
     except UnicodeDecodeError as error:
         raise EventError(f"$: the text is not UTF-8, at byte {error.start + 1} of a string") from None
     except RecursionError:
         raise EventError("$: the JSON is nested far too deep") from None
-
-
-def _sentence(reason: str) -> str:
-    if "truncated" in reason:
-        return "the JSON text ends too early"
-    return f"{reason[:1].lower()}{reason[1:]}" if not reason.startswith("JSON") else reason

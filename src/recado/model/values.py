@@ -64,8 +64,17 @@ def canonical(value: Value) -> Value:
     if type(value) is float and value.is_integer() and INT_MIN <= value <= INT_MAX:
         return int(value)
     if type(value) is datetime:
-        return value.astimezone(UTC)
+        return in_utc(value)
     return value
+
+
+def in_utc(instant: datetime) -> datetime:
+    """The instant in UTC, where alone Python compares instants rightly.
+
+    It compares the clocks of two instants that share a zone, even where they have been set back in between, and holds
+    none of an hour that comes twice, or never, for equal to any instant of another zone.
+    """
+    return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
 
 
 def microseconds(instant: datetime) -> int:

@@ -16,6 +16,7 @@ import math
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 from recado.filters.evaluate import walk
 from recado.model.event import Event
@@ -38,8 +39,9 @@ from recado.model.filter import (
 from recado.model.subscription import Subscription
 from recado.model.values import Value
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-ZONES = [UTC, timezone(timedelta(hours=-3)), timezone(timedelta(hours=5, minutes=30))]
+START = datetime(2026, 10, 20, tzinfo=UTC)
+ZONES = [UTC, timezone(timedelta(hours=-3)), timezone(timedelta(hours=5, minutes=30)), ZoneInfo("Europe/Lisbon")]
+"""In Lisbon clocks are set back five days after the start."""
 
 CITIES = [
     "Porto",

@@ -187,7 +187,7 @@ def conjunction(parts: Iterable[Filter], budget: int) -> Filter:
                 return FALSE
             if piece != TRUE and piece not in kept:
                 kept[piece] = None
-                size = _checked(size + weight(piece), budget)
+                size = _check(size + weight(piece), budget)
     implied = {name for piece in kept if not isinstance(piece, Exists) for name in needs(piece)}
     pieces = tuple(piece for piece in kept if not (isinstance(piece, Exists) and piece.name in implied))
     return pieces[0] if len(pieces) == 1 else And(pieces) if pieces else TRUE
@@ -203,12 +203,12 @@ def disjunction(parts: Iterable[Filter], budget: int) -> Filter:
                 return TRUE
             if piece != FALSE and piece not in kept:
                 kept[piece] = None
-                size = _checked(size + weight(piece), budget)
+                size = _check(size + weight(piece), budget)
     pieces = tuple(kept)
     return pieces[0] if len(pieces) == 1 else Or(pieces) if pieces else FALSE
 
 
-def _checked(size: int, budget: int) -> int:
+def _check(size: int, budget: int) -> int:
     if size > budget:
         raise TooLargeError
     return size
@@ -293,7 +293,7 @@ def literal_equals(value: CesqlValue, name: str) -> Truth | None:
 
 def truthy(name: str) -> Truth:
     """The attribute is cast to a Boolean, as ``name = TRUE`` or an operand of ``AND`` does."""
-    asked = _asked(_comparison(name, "=", True))
+    asked = _ask(_comparison(name, "=", True))
     numbers = And((Between(name, INT_MIN, INT_MAX), Not(Compare(name, "==", 0)), asked))
     return Known(Or((*_true_or_its_text(name), numbers)), Or((one_of(name, (False, 0)), _false_text(name))))
 
@@ -318,7 +318,7 @@ def _equals_integer(name: str, number: int) -> Truth:
     sign = "-" if number < 0 else "\\+?" if number > 0 else "[+-]?"
     strings = And((Text(name, "suffix", digits), Regex(name, f"{sign}0*{digits}")))
     values = one_of(name, (number, *(truth for truth in (False, True) if int(truth) == number)))
-    unequal = And((Exists(name), Not(values), _asked(_comparison(name, "!=", number))))
+    unequal = And((Exists(name), Not(values), _ask(_comparison(name, "!=", number))))
     return Known(Or((values, strings)), unequal)
 
 
@@ -332,7 +332,7 @@ def ordered(name: str, op: str, value: CesqlValue) -> Truth:
 
 
 def _ordered(name: str, op: str, bound: int) -> Filter:
-    asked = _asked(_comparison(name, op, bound))
+    asked = _ask(_comparison(name, op, bound))
     return And((Exists(name), Not(Compare(name, OPPOSITE[op], bound)), asked))
 
 
@@ -352,7 +352,7 @@ def like(name: str, pattern: str) -> Truth | None:
 def exactly(name: str, text: str) -> Filter:
     """The text of the attribute is ``text``: ``name = 'text'``."""
     found = spellings(text)
-    return And((Exists(name), _asked(_comparison(name, "=", text)))) if found is None else one_of(name, found)
+    return And((Exists(name), _ask(_comparison(name, "=", text)))) if found is None else one_of(name, found)
 
 
 def affix(name: str, op: OneOf["prefix", "suffix"], text: str) -> Filter:
@@ -366,7 +366,7 @@ def _with_other_kinds(strings: Text, literal: str, matches: Callable[[str], bool
     """Add to a predicate on strings the values of other kinds whose text has those literal characters."""
     name = strings.name
     if all(char in _NOT_STRINGS for char in literal):
-        return Or((strings, And((Exists(name), Not(is_string(name)), _asked(Like(Attribute(name), pattern))))))
+        return Or((strings, And((Exists(name), Not(is_string(name)), _ask(Like(Attribute(name), pattern))))))
     truths = [truth for truth in (False, True) if matches(to_string(truth))]
     return Or((strings, one_of(name, truths))) if truths else strings
 
@@ -400,7 +400,7 @@ def _member(name: str, values: tuple[CesqlValue, ...], asked: Expression) -> Tru
     true = one_of(name, (*found, *integers, *booleans))
     if len(integers) == len(booleans) == len(values):
         return _total(name, true)
-    others = And((Exists(name), Not(is_string(name)), _asked(Unary("NOT", asked))))
+    others = And((Exists(name), Not(is_string(name)), _ask(Unary("NOT", asked))))
     return Known(true, Or((And((is_string(name), Not(true))), others)))
 
 
@@ -430,6 +430,6 @@ def _comparison(name: str, op: str, value: CesqlValue) -> Chain:
     return Chain(Attribute(name), (Step(op, Literal(value)),))
 
 
-def _asked(node: Expression) -> Filter:
+def _ask(node: Expression) -> Filter:
     """Leave the question to CESQL."""
     return Sql(format_node(node))

@@ -83,9 +83,9 @@ class _Lowering:
 
     def truth(self, node: Expression) -> Truth:
         """The expression where a Boolean is wanted."""
-        return self._bounded(node, self._composite(node) if _is_composite(node) else self._atom(node))
+        return self._bound(node, self._composite(node) if _is_composite(node) else self._atom(node))
 
-    def _bounded(self, node: Expression, found: Truth | None) -> Truth:
+    def _bound(self, node: Expression, found: Truth | None) -> Truth:
         asked = _Asked(node, self.limits)
         if found is None or found.height > self.limits.filter_depth:
             return asked
@@ -113,7 +113,7 @@ class _Lowering:
         for index, step in enumerate(node.steps):
             if step.op != op:
                 before = Chain(node.first, node.steps[:index])
-                parts = [self._bounded(before, self._joined(op, parts))]
+                parts = [self._bound(before, self._joined(op, parts))]
                 op = step.op
             parts.append(self.truth(step.operand))
         return self._joined(op, parts)

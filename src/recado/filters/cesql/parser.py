@@ -223,7 +223,7 @@ class _Parser:
     def _primary(self) -> Expression:
         reader = self.reader
         if reader.take("("):
-            return self._enclosed()
+            return self._enclose()
         self._count_operand()
         if reader.take("EXISTS"):
             plain, name = reader.kind == WORD, self._name()
@@ -239,7 +239,7 @@ class _Parser:
             reader.fail(f"expected a value but found {reader.describe()}", hint)
         return self._name_or_call()
 
-    def _enclosed(self) -> Expression:
+    def _enclose(self) -> Expression:
         self._enter()
         node = self.binary(0)
         self.reader.expect(")", "a parenthesis was opened and not closed")

@@ -1,8 +1,9 @@
 """Compiled kernels on disk, one file each, in a folder of the user's cache.
 
-The folder is named after the content of all kernels, because they call each other across files: a change, an upgrade
-for instance, compiles anew. A file is named after what else machine code depends on: the types of the arguments,
-the processor, numba and Python. It begins with a checksum, for machine code that is damaged must not run.
+The folder is named after the content of all files that kernels are made of (``sources``), because they call each other
+across files: a change, an upgrade for instance, compiles anew. A file is named after what else machine code depends
+on: the types of the arguments, the processor, numba and Python. It begins with a checksum, for machine code that is
+damaged must not run.
 
 Whatever is wrong with the folder (it cannot be written, it is full, a file is damaged), matching works: the kernels
 are compiled for this process alone, and one warning says why. A folder that can only be read serves those that are in
@@ -38,14 +39,21 @@ _log = logging.getLogger("recado.kernels")
 def cache_folder() -> Path:
     """Where compiled kernels are kept: NUMBA_CACHE_DIR or XDG_CACHE_HOME decide, as far as they are set."""
     digest = blake2b(digest_size=8)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        content = path.read_bytes()
-        if b"numba" in content or b"matching.jit" in content or path.name == "instructions.py":
-            digest.update(content)
+    for path in sources():
+        digest.update(path.read_bytes())
     home = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "recado" / f"kernels-{digest.hexdigest()}"
     _mark_used(folder)
     return folder
+
+
+def sources() -> list[Path]:
+    """The files that kernels are compiled from: they call each other and take constants across this package.
+
+    All of the package, since whoever adds a file would not think of a list here; old machine code would then go on
+    running after a change.
+    """
+    return sorted(Path(__file__).parent.parent.rglob("*.py"))
 
 
 def _mark_used(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The arrays that kernels see, in four groups: of the store, of a batch of events, and the work space of each matcher.
+"""The arrays that kernels see, in groups: of store and registry, of events, and the work space of each matcher.
 
 Work space grows with the index and is used again and again. Kernels leave it as they want to find it; who makes an
 array bigger fills it with what means "nothing".
@@ -43,8 +43,34 @@ class StoreArrays(Arrays):
     matrix_floats = ArrayField(np.float64)
 
 
+class RegistryArrays(Arrays):
+    """Of the registry (``recado.matching.registry``) what the names of matching subscriptions need.
+
+    ``text`` has room for the ids that one event finds.
+    """
+
+    offsets = ArrayField(np.uint32)
+    pool = ArrayField(np.uint8)
+    members = ArrayField(np.int32, 2)
+    blocks = ArrayField(np.int32)
+    text = ArrayField(np.uint8)
+
+
+class EventArrays(Arrays):
+    """One event (``recado.matching.rows``); ``floats`` are the words seen as these."""
+
+    words = ArrayField(np.int64)
+    floats = ArrayField(np.float64)
+    texts = ArrayField(np.int64, 2)
+    data = ArrayField(np.uint8)
+
+
 class Blank(Arrays):
-    """Work space of the kernel for one event, blank between events: it is never cleared."""
+    """Work space of the kernel for one event, blank between events: it is never cleared.
+
+    ``counts`` are entries found, entries uncertain, the candidates of all events, and the last number that was given
+    to an event.
+    """
 
     codes = ArrayField(np.int32)
     numbers = ArrayField(np.float64, 2)
@@ -65,9 +91,8 @@ class Blank(Arrays):
         self.marks = np.zeros(0, np.int64)
         self.found = np.zeros(0, np.int32)
         self.uncertain = np.zeros(0, np.int32)
-        self.counts = np.zeros(3, np.int64)
+        self.counts = np.zeros(4, np.int64)
         self.places = np.zeros(0, np.int64)
-        self.stamp = 0
 
     def fit(self, attributes: int, entries: int, lists: int, places: int) -> None:
         if attributes > len(self.codes):
@@ -193,6 +218,8 @@ class Space(Arrays):
 
 
 open_store = opener(StoreArrays)
+open_registry = opener(RegistryArrays)
+open_event = opener(EventArrays)
 open_blank = opener(Blank)
 open_batch = opener(Batch)
 open_space = opener(Space)

@@ -65,29 +65,6 @@ def table_put(table, state, key, value):
     state[TABLE_USED] += 1
 
 
-@lean
-def table_drop(table, state, key):
-    """Remove a key and close the gap behind it."""
-    mask = table.shape[0] - 1
-    at = mix(key) & mask
-    while table[at, 0] != key:
-        if table[at, 0] == EMPTY:
-            return
-        at = (at + 1) & mask
-    state[TABLE_USED] -= 1
-    hole = at
-    while True:
-        at = (at + 1) & mask
-        if table[at, 0] == EMPTY:
-            break
-        home = mix(table[at, 0]) & mask
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            table[hole, 0], table[hole, 1] = table[at, 0], table[at, 1]
-            hole = at
-    table[hole, 0] = EMPTY
-    table[hole, 1] = 0
-
-
 @lean_jit
 def table_copy(source, target, state):
     source, target, state = plain(source), plain(target), plain(state)

@@ -6,10 +6,10 @@ import numpy as np
 
 from recado.matching.dictionary import ABSENT
 from recado.matching.kernels.access import ALWAYS, ENDING, LENGTHS, MIDDLE, PRESENCE, PRESENT
-from recado.matching.kernels.arrays import plain
+from recado.matching.kernels.ids import write_ids
 from recado.matching.kernels.instructions import JUMPS
 from recado.matching.kernels.jit import lean, lean_jit
-from recado.matching.kernels.layout import open_blank, open_store
+from recado.matching.kernels.layout import open_blank, open_event, open_registry, open_store
 from recado.matching.kernels.matrix import FAILED, PLACES, pass_ranges, places_known, prune_event
 from recado.matching.kernels.postings import (
     GRID,
@@ -23,9 +23,10 @@ from recado.matching.kernels.postings import (
     table_find,
 )
 from recado.matching.kernels.texts import FAILS, HOLDS
-from recado.matching.kernels.verify_event import verify, verify_called
+from recado.matching.kernels.verify_event import fails_at_once, verify, verify_called
 
-FOUND, UNCERTAIN, CANDIDATES = 0, 1, 2
+FOUND, UNCERTAIN, CANDIDATES, STAMP = 0, 1, 2, 3
+NO_IDS = 0
 
 
 @lean
@@ -38,6 +39,8 @@ def scan(number, store, blank, data, stamp):
         start += scan_matrix(number, store, blank, data, stamp)
     counts[CANDIDATES] += end - start
     for at in range(start, end):
+        if fails_at_once(store.words, postings[at, 0], blank.codes):
+            continue
         entry = postings[at, 1]
         if entry < 0:
             entry = ~entry
@@ -127,32 +130,35 @@ def visit_texts(attribute, folded, start, length, store, blank, data, stamp):
 
 
 @lean_jit
-def match_event(store_handle, blank_handle, event, size, room, event_texts, data, stamp):
-    """Match one event of ``size`` attributes, which lies in ``event`` as ``recado.matching.rows`` says.
+def match_event(store_handle, blank_handle, event_handle, size, room, text_count, registry_handle):
+    """Match one event of ``size`` attributes, which lies in its arrays as ``recado.matching.rows`` says.
 
     ``codes``, ``numbers`` and ``texts`` are blank on entry and left blank; ``stamps`` of entries and ``marks`` of lists
     tell what this event, whose number is ``stamp``, has seen. Results are in ``found`` and ``uncertain``. Returns how
-    many were found, and in the upper 32 bits how many are uncertain; the candidates of all events add up.
+    many were found, how many are uncertain, and of the ids of those found what ``write_ids`` does; they are not written
+    where some are uncertain, or the registry is NO_IDS. The candidates of all events add up.
     """
-    store, blank = open_store(store_handle), open_blank(blank_handle)
-    event, event_texts, data = plain(event), plain(event_texts), plain(data)
+    store, blank, row = open_store(store_handle), open_blank(blank_handle), open_event(event_handle)
+    event, event_texts, data = row.words, row.texts, row.data
     codes, numbers, texts, counts = blank.codes, blank.numbers, blank.texts, blank.counts
     counts[FOUND] = counts[UNCERTAIN] = 0
+    counts[STAMP] += 1
+    stamp = counts[STAMP]
     bounds = 2 * room
     for i in range(size):
-        attribute, code = np.int64(event[i]), np.int64(event[room + i])
+        attribute, code = event[i], event[room + i]
         codes[attribute] = code
         if code >= 0 and ((code & 3) == 1 or (code & 3) == 3):
             column = (code & 3) - 1
-            numbers[attribute, column] = event[bounds]
-            numbers[attribute, column + 1] = event[bounds + 1]
+            numbers[attribute, column] = row.floats[bounds]
+            numbers[attribute, column + 1] = row.floats[bounds + 1]
             bounds += 2
-    for i in range(event_texts.shape[0]):
+    for i in range(text_count):
         for column in range(4):
             texts[event_texts[i, 0], column] = event_texts[i, column + 1]
     scan(ALWAYS, store, blank, data, stamp)
     for i in range(size):
-        attribute, code = np.int64(event[i]), np.int64(event[room + i])
+        attribute, code = event[i], event[room + i]
         if code == ABSENT:
             continue
         store.attributes[attribute, PRESENT] += 1
@@ -160,15 +166,19 @@ def match_event(store_handle, blank_handle, event, size, room, event_texts, data
         if code > 3:
             store.hits[code >> 2] += 1
             visit(store.by_constant[code >> 2], store, blank, data, stamp)
-    for i in range(event_texts.shape[0]):
+    for i in range(text_count):
         for folded in range(2):
             start, length = event_texts[i, 1 + folded * 2], event_texts[i, 2 + folded * 2]
             if start >= 0:
                 visit_texts(event_texts[i, 0], folded * 3, start, length, store, blank, data, stamp)
     for i in range(size):
-        attribute = np.int64(event[i])
+        attribute = event[i]
         codes[attribute] = -1
         for column in range(4):
             numbers[attribute, column] = np.nan
             texts[attribute, column] = -1
-    return counts[FOUND] | counts[UNCERTAIN] << 32
+    found, uncertain = counts[FOUND], counts[UNCERTAIN]
+    if uncertain or registry_handle == NO_IDS:
+        return found, uncertain, 0, -1
+    count, written = write_ids(open_registry(registry_handle), blank.found, found)
+    return found, uncertain, count, written

@@ -94,6 +94,17 @@ def test(store, pc, word, blank, data):
 
 
 @inlined
+def fails_at_once(words, pc, codes):
+    """Does a program begin with an equality that does not hold, as most do that are verified in vain?"""
+    if pc < 0:
+        return False
+    word = words[pc]
+    if word & (63 | NEGATED | JUMPS) != EQ:
+        return False
+    return codes[(word >> ATTRIBUTE_SHIFT) & ATTRIBUTE_MASK] != (word >> 32) & 0xFFFFFFFF
+
+
+@inlined
 def verify(store, pc, blank, data):
     """Run a program from ``pc``: FAILS, HOLDS, or UNSURE where only the evaluator can tell."""
     if pc < 0:
