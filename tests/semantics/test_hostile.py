@@ -47,9 +47,12 @@ def test_hostile_names(semantics, settings):
     assert found[4].sum() == found[5].sum() == 1, "what is no name is alike to itself only"
 
 
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("settings", SETTINGS[:2], ids=lambda settings: settings.measure)
-def test_ten_thousand_attributes(semantics, settings):
-    attributes = [f"field {number} of {word}" for number in range(2_500) for word in ("cat", "dog", "sun", "price")]
+def test_many_attributes(semantics, settings, count):
+    attributes = [
+        f"field {number} of {word}" for number in range(count // 4) for word in ("cat", "dog", "sun", "price")
+    ]
     alignment = semantics.align(["cost", "moon", "qwzxrt"], [*attributes, "toll"], settings)
     assert alignment.mapping()["cost"] == "toll"
 

@@ -127,6 +127,13 @@ def test_the_cache_gives_the_same(tiny, monkeypatch):
     assert kept.ancestors.tolist() == made.ancestors.tolist()
 
 
+def test_the_cache_is_used_through_a_link(tiny, tmp_path, monkeypatch):
+    digest = load_lexicon(tiny).digest
+    (tmp_path / "link").symlink_to(tiny, target_is_directory=True)
+    monkeypatch.setattr(load, "build", lambda folder: pytest.fail("the cache was not used"))
+    assert reloaded(tmp_path / "link").digest == digest
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other", "header"])
 def test_a_damaged_cache_is_made_again(tiny, tmp_path, damage):
     digest = load_lexicon(tiny).digest

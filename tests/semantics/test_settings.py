@@ -34,6 +34,8 @@ def test_everything_can_be_said():
         "margin": 0.1,
         "rename": True,
         "explain": True,
+        "value_threshold": 0.4,
+        "vetoes": False,
     }
     settings = read_settings(said)
     assert settings.languages == ("eng", "por")

@@ -11,8 +11,9 @@ only, unless the settings let them take part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,12 +23,15 @@ from recado.filters import cesql
 from recado.filters.cesql.evaluator import SPECVERSION
 from recado.filters.cesql.nodes import Attribute, Call, Chain, Expression, Like, Member, Presence, Step, Unary
 from recado.filters.evaluate import walk
-from recado.model.event import ENVELOPE, Event
+from recado.model.event import ENVELOPE, Event, expansions
 from recado.model.filter import FALSE, And, Constant, Filter, Not, Or, Sql
 from recado.model.flat import RESERVED
+from recado.model.values import Value
 from recado.semantics.measures.base import Floats
-from recado.semantics.settings import SemanticSettings, Unmatched
+from recado.semantics.settings import SemanticSettings, Unmatched, strategies
+from recado.semantics.units import Conversion, Reading
 
+_log = logging.getLogger("recado.semantics")
 ALIKE = 1.0 - 1e-9
 """From here on a similarity is 1."""
 _TIE = 1e-11
@@ -44,6 +48,17 @@ class Pair(msgspec.Struct, frozen=True, gc=False):
     words: tuple[str, ...] = ()
     attribute_words: tuple[str, ...] = ()
     nearest: str | None = None
+    reading: Reading | None = None
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Would it be a pair, if a doubt did not speak against it?"""
+        return self.attribute is None and self.reason.startswith("doubtful")
+
+    @property
+    def conversion(self) -> Conversion | None:
+        """From the unit of the attribute's name to that of the filter's, if they differ."""
+        return self.reading.conversion if self.reading is not None else None
 
     def explain(self) -> str:
         """The pair in words."""
@@ -53,7 +68,8 @@ class Pair(msgspec.Struct, frozen=True, gc=False):
         if self.reason == "identical":
             return f"{self.constraint!r} is itself"
         told = f"{' '.join(self.words)} ~ {' '.join(self.attribute_words)}"
-        return f"{self.constraint!r} is {self.attribute!r}: {self.similarity:.3f}, {self.reason} ({told})"
+        converted = f", {self.reading.explain()}" if self.reading is not None and self.reading.explain() else ""
+        return f"{self.constraint!r} is {self.attribute!r}: {self.similarity:.3f}, {self.reason} ({told}){converted}"
 
 
 class Alignment(msgspec.Struct, frozen=True):
@@ -68,6 +84,10 @@ class Alignment(msgspec.Struct, frozen=True):
         """The attribute for each name that has one."""
         return {pair.constraint: pair.attribute for pair in self.pairs if pair.attribute is not None}
 
+    def readings(self) -> dict[str, Reading]:
+        """By the names that converted values go by, how they are converted."""
+        return {pair.reading.name: pair.reading for pair in self.pairs if pair.reading is not None}
+
     def missing(self) -> list[str]:
         """The names without a counterpart."""
         return [pair.constraint for pair in self.pairs if pair.attribute is None]
@@ -77,7 +97,8 @@ class Alignment(msgspec.Struct, frozen=True):
         return [
             pair
             for pair in self.pairs
-            if pair.reason in ("similar", BELOW) and abs(pair.similarity - self.threshold) <= margin
+            if pair.is_doubtful
+            or (pair.reason in ("similar", BELOW) and abs(pair.similarity - self.threshold) <= margin)
         ]
 
 
@@ -99,6 +120,12 @@ def choose(similarities: Floats, settings: SemanticSettings) -> Choice:
     nearest = [int(np.argmax(row)) for row in similarities]
     if settings.assignment == "one-to-one":
         return Choice(_one_to_one(similarities, settings.limit), nearest)
+    if settings.assignment != "best":
+        try:
+            return Choice(choose_by_strategy(similarities, settings), nearest)
+        except RecadoError as error:  # of somebody else's code; matching goes on, and takes nothing for these names
+            _log.error("%s", error)
+            return Choice([-1] * len(similarities), nearest)
     return Choice([_best(row, settings.limit) for row in similarities], nearest)
 
 
@@ -108,6 +135,21 @@ def _best(row: Floats, threshold: float) -> int:
         return first
     best = int(np.argmax(row))
     return best if row[best] > threshold else -1
+
+
+def choose_by_strategy(similarities: Floats, settings: SemanticSettings) -> list[int]:
+    """What a plug-in chooses; a RecadoError if it is not there, fails, or gives what is no choice."""
+    rows, columns = similarities.shape
+    strategy = strategies.find(settings.assignment)
+    try:
+        chosen = [int(number) for number in strategy(similarities.copy(), settings.limit)]
+    except Exception as error:
+        raise RecadoError(f"the strategy {settings.assignment} failed: {error}") from error
+    if len(chosen) != rows or not all(-1 <= number < columns for number in chosen):
+        raise RecadoError(
+            f"the strategy {settings.assignment!r} gave {chosen}, which are no attributes of {rows} names"
+        )
+    return chosen
 
 
 def _one_to_one(similarities: Floats, threshold: float) -> list[int]:
@@ -160,11 +202,51 @@ def rewrite(node: Filter, alignment: Alignment) -> Filter:
     """The filter with the event's names."""
     names = constraint_names(node)
     mapping = alignment.mapping()
+    mapping |= {reading.constraint: reading.name for reading in _readings(alignment)}
     if alignment.unmatched == "fail":
         return _rename(node, mapping, FALSE) or FALSE
     if names and not any(name in mapping for name in names):
         return FALSE
     return _rename(node, mapping, None) or FALSE
+
+
+def _readings(alignment: Alignment) -> list[Reading]:
+    return [pair.reading for pair in alignment.pairs if pair.reading is not None]
+
+
+def views(event: Event, names: Collection[str], readings: Mapping[str, Reading]) -> Iterator[dict[str, Value]]:
+    """The single-valued views of an event that a rewritten filter is evaluated on, with converted values."""
+    if not readings:
+        yield from expansions(event, names)
+        return
+    wanted = set(names)
+    used = [reading for name, reading in readings.items() if name in wanted]
+    wanted |= {reading.attribute for reading in used} | {one.teller for one in used if one.teller is not None}
+    for view in expansions(event, wanted):
+        yield view | convert_values(view, used)
+
+
+def convert_values(view: Mapping[str, Value], readings: Iterable[Reading]) -> dict[str, Value]:
+    """The converted values of a view, by the names that they go by."""
+    return {
+        one.name: one.read(view[one.attribute], view.get(one.teller or "")) for one in readings if one.attribute in view
+    }
+
+
+def tell_units(event: Event, alignment: Alignment) -> Alignment:
+    """The alignment with the conversions that an event asks for by its values and what it says of their units."""
+    there = dict(event.items())
+    pairs = tuple(
+        msgspec.structs.replace(pair, reading=_tell(there, pair.reading)) if pair.reading is not None else pair
+        for pair in alignment.pairs
+    )
+    return alignment if pairs == alignment.pairs else msgspec.structs.replace(alignment, pairs=pairs)
+
+
+def _tell(there: Mapping[str, Any], reading: Reading) -> Reading:
+    value, told = there.get(reading.attribute, ()), there.get(reading.teller or "")
+    all_told = (reading.tell(one, told) for one in (value if isinstance(value, tuple) else (value,)))
+    return next((one for one in all_told if one != reading), reading)
 
 
 def _rename(node: Filter, mapping: Mapping[str, str], missing: Filter | None) -> Filter | None:
@@ -220,14 +302,23 @@ def _expression(node: Expression, mapping: Mapping[str, str]) -> Expression:
 
 
 def rename_event(event: Event, alignment: Alignment) -> Event:
-    """The event with its attributes under the subscriber's names beside the original ones.
+    """The event with its attributes under the subscriber's names, in their units, beside the original ones.
 
     A name that the event has already, or that only the envelope or the format may have, is not given again.
     """
     there = dict(event.items())
+    readings = {reading.constraint: reading for reading in _readings(alignment)}
     added = {
-        name: there[attribute]
+        name: _read(there, attribute, readings.get(name))
         for name, attribute in alignment.mapping().items()
         if attribute in there and name not in there and name not in ENVELOPE and name not in RESERVED
     }
     return msgspec.structs.replace(event, attributes=event.attributes | added) if added else event
+
+
+def _read(there: Mapping[str, Any], attribute: str, reading: Reading | None) -> Any:
+    value = there[attribute]
+    if reading is None:
+        return value
+    told = there.get(reading.teller or "")
+    return tuple(reading.read(one, told) for one in value) if isinstance(value, tuple) else reading.read(value, told)

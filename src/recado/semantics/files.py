@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from hashlib import blake2b
+from math import prod
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -79,8 +80,8 @@ _DTYPES = {name: np.dtype(name) for name in ("uint8", "int32", "int64", "float32
 
 class _Place(msgspec.Struct):
     dtype: Literal["uint8", "int32", "int64", "float32", "float64"]
-    shape: tuple[int, ...]
-    start: int
+    shape: tuple[Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)], ...]
+    start: Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
 
 
 class _Header(msgspec.Struct):
@@ -121,12 +122,12 @@ def load_arrays(path: Path, about: Mapping[str, str]) -> Arrays:
         if header.about != dict(about):
             raise ArchiveError(f"{path}: is about something else: {header.about}")
         return {name: _array(body[end:], place) for name, place in header.arrays.items()}
-    except (msgspec.DecodeError, UnicodeError, ValueError) as error:
+    except (msgspec.DecodeError, OverflowError, UnicodeError, ValueError) as error:
         raise ArchiveError(f"{path}: has a header that cannot be read: {error}") from None
 
 
 def _array(payload: memoryview, place: _Place) -> npt.NDArray[Any]:
-    count = int(np.prod(place.shape, dtype=np.int64))
+    count = prod(place.shape)
     return np.frombuffer(payload, _DTYPES[place.dtype], count, place.start).reshape(place.shape)
 
 

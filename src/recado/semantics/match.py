@@ -8,16 +8,24 @@ values of this event matter, it is replaced by "is one of those" (4.7).
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 import msgspec
 
-from recado.filters.evaluate import matches
+from recado.filters.evaluate import evaluate, matches, names_of
 from recado.model.event import Event
 from recado.model.filter import And, Filter, In, Not, Or, Similar
 from recado.model.subscription import Subscription, type_filter
 from recado.model.values import Value
-from recado.semantics.alignment import ALIKE, Alignment, constraint_names, rewrite
+from recado.semantics.alignment import ALIKE, Alignment, constraint_names, rewrite, tell_units, views
 from recado.semantics.engine import Semantics, shared
+from recado.semantics.plugins import Plugins
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
+from recado.semantics.units import Reading
+
+_log = logging.getLogger("recado.semantics")
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -31,6 +39,19 @@ class Match(msgspec.Struct, frozen=True):
     def explain(self) -> list[str]:
         """A sentence for each name of the filter."""
         return [pair.explain() for pair in self.alignment.pairs] if self.alignment else []
+
+
+callbacks: Plugins[Callable[[Event, str], None]] = Plugins("recado.callbacks", "call-back")
+"""Functions that are told each match of a semantic subscription: the event, and the id of the subscription."""
+
+
+def tell_callbacks(event: Event, subscription_id: str) -> None:
+    """Tell all call-backs of a match, by name; what one raises is logged, and changes nothing."""
+    for name in callbacks.names():
+        try:
+            callbacks.find(name)(event, subscription_id)
+        except Exception:  # noqa: BLE001  # of somebody else's code; matching goes on
+            _log.exception("the call-back %s failed for event %s", name, event.id)
 
 
 def semantic_match(
@@ -50,7 +71,9 @@ def semantic_match(
         exact = subscription.whole_filter()
         return Match(event.id, subscription.id, exact) if matches(exact, event) else None
     asked, alignment = asked_of(event, subscription, chosen, semantics or shared())
-    return Match(event.id, subscription.id, asked, alignment) if matches(asked, event) else None
+    if not any(evaluate(asked, view) for view in views(event, names_of(asked), alignment.readings())):
+        return None
+    return Match(event.id, subscription.id, asked, tell_units(event, alignment))
 
 
 def asked_of(
@@ -58,7 +81,7 @@ def asked_of(
 ) -> tuple[Filter, Alignment]:
     """The subscription's filter as it is asked of this event, and the alignment of their names."""
     alignment = semantics.align(constraint_names(subscription.filter), attribute_names(event), settings)
-    asked = resolve(rewrite(subscription.filter, alignment), event, settings, semantics)
+    asked = resolve(rewrite(subscription.filter, alignment), event, settings, semantics, alignment.readings())
     return And((type_filter(subscription.type), asked)) if subscription.type else asked, alignment
 
 
@@ -67,18 +90,25 @@ def attribute_names(event: Event) -> tuple[str, ...]:
     return tuple(name for name, value in event.items() if value != ())
 
 
-def resolve(node: Filter, event: Event, settings: SemanticSettings, semantics: Semantics) -> Filter:
-    """The filter with every ``similar`` decided by meaning, for the values of this event."""
+def resolve(
+    node: Filter,
+    event: Event,
+    settings: SemanticSettings,
+    semantics: Semantics,
+    readings: Mapping[str, Reading] = MappingProxyType({}),
+) -> Filter:
+    """The filter with every ``similar`` decided by meaning, for the values of this event, which are not converted."""
     if settings.values == "string":
         return node
     match node:
         case And(parts) | Or(parts):
-            return type(node)(tuple(resolve(part, event, settings, semantics) for part in parts))
+            return type(node)(tuple(resolve(part, event, settings, semantics, readings) for part in parts))
         case Not(part):
-            return Not(resolve(part, event, settings, semantics))
+            return Not(resolve(part, event, settings, semantics, readings))
         case Similar(name, text):
-            values = _values(event, name)
-            return In(name, tuple(value for value in values if is_similar(value, text, settings, semantics)))
+            attribute = readings[name].attribute if name in readings else name
+            values = _values(event, attribute)
+            return In(attribute, tuple(value for value in values if is_similar(value, text, settings, semantics)))
     return node
 
 
@@ -86,8 +116,8 @@ def is_similar(value: Value, text: str, settings: SemanticSettings, semantics: S
     """Is a value that is a string more alike to the text than the threshold, or equal to it?"""
     if not isinstance(value, str):
         return False
-    similarity = semantics.similarity(value, text, settings)
-    return similarity > settings.limit or similarity >= ALIKE
+    similarity = semantics.similarity(value, text, settings, as_values=True)
+    return similarity > settings.value_limit or similarity >= ALIKE
 
 
 def _values(event: Event, name: str) -> tuple[Value, ...]:

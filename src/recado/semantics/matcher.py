@@ -27,6 +27,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from recado.errors import RecadoError, SubscriptionError
 from recado.filters.cost import check_filter
@@ -46,9 +47,17 @@ from recado.model.event import Event, expansions
 from recado.model.filter import Filter
 from recado.model.subscription import Subscription, check_id
 from recado.model.values import Value
-from recado.semantics.alignment import Alignment, constraint_names, rename_event
+from recado.semantics.alignment import (
+    Alignment,
+    choose_by_strategy,
+    constraint_names,
+    convert_values,
+    rename_event,
+    tell_units,
+)
+from recado.semantics.alignment import views as converted_views
 from recado.semantics.engine import Semantics, shared
-from recado.semantics.match import Match, asked_of, attribute_names, semantic_match
+from recado.semantics.match import Match, asked_of, attribute_names, callbacks, semantic_match, tell_callbacks
 from recado.semantics.matcher_shapes import PAIRS, SHAPES, STEP_NAMES, Plan, Shapes, Shown, Similar, Texts
 from recado.semantics.matcher_terms import REMEMBERED, REMEMBERED_CHARS, Term, Vocabulary, may_grow_too_long, meanings
 from recado.semantics.settings import DEFAULT, SemanticSettings, read_settings
@@ -68,7 +77,7 @@ BY_HAND_STEPS = 4_096
 """What it costs to bring the names of an event and of a filter together, about."""
 
 
-class _Held(msgspec.Struct, frozen=True, gc=False):
+class _SemanticSubscription(msgspec.Struct, frozen=True, gc=False):
     """A semantic subscription; whether each event is matched with it by hand, and its values compared by meaning."""
 
     subscription: Subscription
@@ -78,7 +87,10 @@ class _Held(msgspec.Struct, frozen=True, gc=False):
 
 
 class SemanticMatcher:
-    """``default`` is what a subscription's ``semantic`` leaves open; ``semantics`` the process's own unless given."""
+    """``default`` is what a subscription's ``semantic`` leaves open; ``semantics`` the process's own unless given.
+
+    Call-backs are told of matches, unless ``tells`` is False.
+    """
 
     def __init__(
         self,
@@ -88,15 +100,17 @@ class SemanticMatcher:
         shapes: int = SHAPES,
         pairs: int = PAIRS,
         plain: bool = False,
+        tells: bool = True,
     ) -> None:
         self.exact = StagedIndex(plain=plain)
+        self._tells = tells
         self.default = default
         self.semantics = semantics or shared()
         self._index: AliasIndex | None = None
         self._vocabulary = Vocabulary()
         self._shapes = Shapes(self._vocabulary, self.semantics, shapes, pairs)
-        self._held: dict[str, _Held] = {}
-        self._by_hand: dict[str, _Held] = {}
+        self._held: dict[str, _SemanticSubscription] = {}
+        self._by_hand: dict[str, _SemanticSubscription] = {}
         self._renaming: dict[str, None] = {}
         self._explaining: dict[str, None] = {}
         self._settings: dict[bytes, SemanticSettings] = {}
@@ -135,6 +149,10 @@ class SemanticMatcher:
     def shapes(self) -> int:
         """How many shapes of events are known."""
         return len(self._shapes)
+
+    def is_semantic(self, subscription_id: str) -> bool:
+        """Is there such a subscription, and is it semantic?"""
+        return subscription_id in self._held
 
     @property
     def has_loaded(self) -> bool:
@@ -181,8 +199,10 @@ class SemanticMatcher:
             return
         try:
             self.semantics.similarities(["price"], ["cost"], settings)
-            if settings.assignment == "one-to-one":
+            if settings.assignment != "best":
                 self.semantics.align(["price"], ["cost"], settings)
+            if settings.assignment not in ("best", "one-to-one"):
+                choose_by_strategy(np.ones((1, 1)), settings)
         except RecadoError as error:
             raise SubscriptionError(f"$.semantic: cannot be used here: {error}") from None
         if len(self._loaded) < AT_A_TIME:
@@ -243,7 +263,7 @@ class SemanticMatcher:
         filter = subscription.filter if by_hand else self._vocabulary.enter(subscription.filter, settings)
         if before is not None:
             self._remove_semantic(id)
-        held = self._held[id] = _Held(
+        held = self._held[id] = _SemanticSubscription(
             subscription, settings, by_hand, any(True for _ in meanings(subscription.filter, settings))
         )
         if settings.rename:
@@ -285,7 +305,14 @@ class SemanticMatcher:
             also = self._match_by_hand(event)
             if self._index is not None:
                 also += self._index.match_views(self._show(event))
+        if also:
+            self._tell(event, also)
         return sorted(found + also) if also else found
+
+    def _tell(self, event: Event, ids: Iterable[str]) -> None:
+        if self._tells and callbacks:
+            for subscription_id in ids:
+                tell_callbacks(event, subscription_id)
 
     def match_many(self, events: Sequence[Event]) -> list[list[str]]:
         """The same for each of many events, in the order of the index."""
@@ -302,6 +329,9 @@ class SemanticMatcher:
             if self._by_hand:
                 for event, ids in zip(events, found, strict=True):
                     ids += self._match_by_hand(event)
+        if self._tells and callbacks:
+            for event, ids in zip(events, found, strict=True):
+                self._tell(event, (id for id in ids if id in self._held))
         return found
 
     def sifting(self, events: Sequence[Event], texts: Sequence[bytes] | None = None) -> Generator[None, None, Sifted]:
@@ -368,10 +398,10 @@ class SemanticMatcher:
             found[number] += ids
             undecided += left
 
-    def _decide_by_hand(self, event: Event, held: _Held, work: Work) -> Steps:
+    def _decide_by_hand(self, event: Event, held: _SemanticSubscription, work: Work) -> Steps:
         yield BY_HAND_STEPS
-        asked, _ = asked_of(event, held.subscription, held.settings, self.semantics)
-        return (yield from decide(asked, expansions(event, names_of(asked)), work))
+        asked, alignment = asked_of(event, held.subscription, held.settings, self.semantics)
+        return (yield from decide(asked, converted_views(event, names_of(asked), alignment.readings()), work))
 
     def _match_shown(self, shown: list[list[Shown]]) -> list[list[str]]:
         """In one go; one by one if they are of too many shapes to have columns in common."""
@@ -404,6 +434,8 @@ class SemanticMatcher:
     def _view(self, values: dict[str, Value], plan: Plan) -> Shown:
         similar: list[Similar] = []
         changes = self._vocabulary.changes
+        if plan.readings:
+            values |= convert_values(values, plan.readings)
         for name, texts in plan.texts:
             value = values[name]
             if isinstance(value, str):
@@ -513,10 +545,10 @@ class SemanticMatcher:
         return rename_event(event, self.alignment(event, subscription_id))
 
     def alignment(self, event: Event, subscription_id: str) -> Alignment:
-        """Which attribute stands for which name of a semantic subscription."""
+        """Which attribute stands for which name of a semantic subscription, and how it is converted."""
         held = self._held[subscription_id]
         names = constraint_names(held.subscription.filter)
-        return self.semantics.align(names, attribute_names(event), held.settings)
+        return tell_units(event, self.semantics.align(names, attribute_names(event), held.settings))
 
     def statistics(self) -> dict[str, float]:
         """Sizes, and what matching has cost so far."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, pairwise
+from struct import pack_into
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,18 +26,15 @@ from recado.matching.kernels.verify_columns import FOLDED_TEXT, INSTANT, NUMBER,
 from recado.matching.rows import Row
 from recado.matching.undecided import Evaluation, Sifted, Sifting, sift_columns, sift_views
 from recado.model.subscription import Subscription
-from recado.model.values import Kind, Value, microseconds
+from recado.model.values import Kind, Value, in_utc, microseconds
 from recado.semantics.matcher_shapes import Plan, Shown, Similar
 
 Array = NDArray[Any]
 Cell = tuple[Hashable, int, float, float]
 """Of a value: the key of its code, the code if no filter names it, the floats at or below and at or above."""
 CHUNK = 2_048
-FEW = 64
-"""So many entries are named one by one."""
 SPARE = 16
 """Rows for similar texts, at first."""
-REMEMBERED_ENTRIES = 65_536
 _STRINGS = frozenset({str})
 _NOTHING: Cell = (None, ABSENT, np.nan, np.nan)
 
@@ -57,13 +55,14 @@ class _Column(NamedTuple):
 class _Layout(NamedTuple):
     """``plain`` are the attributes, if strings in all of them show nothing but that they are there.
 
-    ``row`` is what the kernel reads if they are: first the ``top`` numbers, then room for similar texts. An event is
-    matched under the index's lock, so one array serves all.
+    ``row`` is what the kernel reads if they are: first the ``top`` numbers, then room for similar texts. ``cells`` is
+    what it reads if not. An event is matched under the index's lock, so these serve all.
     """
 
     columns: list[_Column]
     top: int
     row: Row
+    cells: Row
     plain: list[str]
 
 
@@ -73,11 +72,9 @@ class AliasIndex(Index):
     def __init__(self) -> None:
         super().__init__()
         self._changes = 0
-        self._ids: dict[int, list[str]] = {}
 
     def _change(self) -> None:
         self._changes += 1
-        self._ids.clear()
 
     def add(self, subscription: Subscription, checked: bool = False) -> None:
         self._change()
@@ -96,28 +93,25 @@ class AliasIndex(Index):
     def match_views(self, views: Sequence[Shown]) -> list[str]:
         """The ids of the subscriptions that match one of the views of an event."""
         with self.lock:
-            found = [self.match_view(view) for view in views]
-            entries = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+            if len(views) == 1:
+                return self._match_alone(views[0])
+            entries = np.unique(np.concatenate([self.match_view(view) for view in views]))
             self.count(1, len(entries))
-            if len(entries) > FEW:
-                return self._ids_of(entries)
-            ids: list[str] = []
-            for entry in entries.tolist():
-                ids += self._ids.get(entry) or self._remember(entry)
+            return self.registry.ids_of(entries)
+
+    def _match_alone(self, view: Shown) -> list[str]:
+        """The same for the only view of an event: the kernel writes the ids, unless it cannot decide all."""
+        registry = self.registry
+        found, uncertain, many, written = self._run(self.encode(view), registry.handle)
+        ids = registry.read_ids(many, written)
+        if ids is not None:
+            self.count(1, found)
             return ids
-
-    def _ids_of(self, entries: Array) -> list[str]:
-        ids: list[str] = self.registry.id_array(self.registry.slots(entries)).to_pylist()
-        return ids
-
-    def _remember(self, entry: int) -> list[str]:
-        """Whose an entry is, which is asked again and again: kept until something changes."""
-        ids = self._ids_of(np.array([entry], np.int32))
-        if len(ids) <= FEW:
-            if len(self._ids) >= REMEMBERED_ENTRIES:
-                self._ids.clear()
-            self._ids[entry] = ids
-        return ids
+        entries = self._blank.found[:found]
+        if uncertain:
+            entries = self._decide(view, entries, self._blank.uncertain[:uncertain])
+        self.count(1, len(entries))
+        return registry.ids_of(entries)
 
     def encode(self, view: Mapping[str, Value]) -> Row:
         assert isinstance(view, Shown)
@@ -127,16 +121,16 @@ class AliasIndex(Index):
         end = top + len(similar)
         if end > layout.row.room:
             layout = self._widen(view.plan, layout, end)
-        row = layout.row
+        is_plain = layout.plain and _STRINGS.issuperset(map(type, map(values.__getitem__, layout.plain)))
+        row = layout.row if is_plain else layout.cells
         row.size = end
         if similar:
-            row.numbers[top:end] = similar
-        if layout.plain and _STRINGS.issuperset(map(type, map(values.__getitem__, layout.plain))):
-            return row
-        return self._put_cells(layout, values, Row(row.numbers.copy(), end, row.room))
+            row.words[top:end] = similar
+        return row if is_plain else self._put_cells(layout, values, row)
 
     def _widen(self, plan: Plan, layout: _Layout, least: int) -> _Layout:
-        wider = layout._replace(row=_blank_row(layout.row.numbers[: layout.top], 2 * least))
+        numbers = layout.row.words[: layout.top]
+        wider = layout._replace(row=_blank_row(numbers, 2 * least), cells=_blank_row(numbers, 2 * least))
         plan.layout = self._changes, wider
         return wider
 
@@ -157,10 +151,14 @@ class AliasIndex(Index):
                 bounds += (down, up) * len(dictionaries)
             elif with_text and type(value) is str:
                 texts += _append_text(data, value, with_text)
-        row.numbers[row.room : row.room + layout.top] = codes
+        buffer = row.words.data
+        pack_into(f"{len(codes)}q", buffer, 8 * row.room, *codes)
         if bounds:
-            row.numbers[2 * row.room : 2 * row.room + len(bounds)] = bounds
-        row.put_texts(texts, data)
+            pack_into(f"{len(bounds)}d", buffer, 16 * row.room, *bounds)
+        if texts:
+            row.put_texts(texts, data)
+        else:
+            row.text_count = 0
         return row
 
     def similar(self, aliases: list[str]) -> Similar:
@@ -170,10 +168,10 @@ class AliasIndex(Index):
     def _layout(self, plan: Plan) -> _Layout:
         """The plan in this index's numbers; made anew when subscriptions have been added."""
         if plan.layout is None or plan.layout[0] != self._changes:
-            plan.layout = self._changes, self._laid_out(plan)
+            plan.layout = self._changes, self._lay_out(plan)
         return plan.layout[1]
 
-    def _laid_out(self, plan: Plan) -> _Layout:
+    def _lay_out(self, plan: Plan) -> _Layout:
         numbers: dict[str, list[int]] = {}
         for alias, name in plan.pairs:
             number = self.dictionary.names.get(alias)
@@ -182,8 +180,8 @@ class AliasIndex(Index):
         columns = [self._column(name, tuple(some)) for name, some in numbers.items()]
         every = [number for column in columns for number in column.numbers]
         plain = [column.name for column in columns] if all(column.plain for column in columns) else []
-        row = _blank_row(np.array(every, np.float64), len(every) + SPARE)
-        return _Layout(columns, len(every), row, plain)
+        row, cells = (_blank_row(np.array(every, np.int64), len(every) + SPARE) for _ in range(2))
+        return _Layout(columns, len(every), row, cells, plain)
 
     def _column(self, name: str, numbers: tuple[int, ...]) -> _Column:
         held = self.dictionary
@@ -292,9 +290,9 @@ def _evaluation(views: Sequence[Shown]) -> Evaluation:
 
 def _blank_row(numbers: Array, room: int) -> Row:
     """No code and no bounds for these numbers, then room for numbers that are true."""
-    row = Row(np.zeros(4 * room), len(numbers), room)
-    row.numbers[: len(numbers)] = numbers
-    row.numbers[room + len(numbers) : 2 * room] = Kind.BOOL
+    row = Row(np.zeros(4 * room, np.int64), len(numbers), room)
+    row.words[: len(numbers)] = numbers
+    row.words[room + len(numbers) : 2 * room] = Kind.BOOL
     return row
 
 
@@ -320,7 +318,7 @@ def cell_of(value: Value) -> Cell:
     if type(value) is bool:
         return key_of(value), Kind.BOOL, 0.0, 0.0
     if isinstance(value, datetime):
-        return value, Kind.TIME, *bracket(microseconds(value))
+        return in_utc(value), Kind.TIME, *bracket(microseconds(value))
     return value, Kind.NUMBER, *bracket(value)  # type: ignore[arg-type]  # what is left is a number
 
 

@@ -21,6 +21,7 @@ from recado.semantics.engine import Semantics
 from recado.semantics.match import attribute_names
 from recado.semantics.matcher_terms import Scope, Term, Vocabulary
 from recado.semantics.measures.base import Floats
+from recado.semantics.units import Reading
 
 # --- One event shape: which names an event has, and which aliases its values therefore go by -------------------------
 #
@@ -67,14 +68,19 @@ class Texts:
 class Plan:
     """How events of a shape are shown: alias and attribute, and where values are compared with texts.
 
-    ``layout`` is what the index makes of it.
+    ``readings`` make converted values of attributes, which then go by aliases like any other. ``layout`` is what the
+    index makes of it.
     """
 
-    __slots__ = ("attributes", "layout", "pairs", "texts")
+    __slots__ = ("attributes", "layout", "pairs", "readings", "texts")
 
-    def __init__(self, pairs: list[tuple[str, str]], texts: list[tuple[str, Texts]]) -> None:
-        self.pairs, self.texts = pairs, texts
-        self.attributes = dict.fromkeys(attribute for _, attribute in pairs)
+    def __init__(
+        self, pairs: list[tuple[str, str]], texts: list[tuple[str, Texts]], readings: Mapping[str, Reading]
+    ) -> None:
+        self.pairs, self.texts, self.readings = pairs, texts, list(readings.values())
+        self.attributes = dict.fromkeys(attribute for _, attribute in pairs if attribute not in readings)
+        self.attributes |= dict.fromkeys(reading.attribute for reading in self.readings)
+        self.attributes |= dict.fromkeys(one.teller for one in self.readings if one.teller is not None)
         self.layout: tuple[int, Any] | None = None
 
 
@@ -127,7 +133,7 @@ class Shape:
         """The same in steps, each with ``at_once`` attributes at most."""
         scopes: dict[int, list[Term]] = {}
         for term in terms[self.covered :]:
-            if term.count and term.scope.settings.assignment == "one-to-one":
+            if term.count and term.scope.settings.assignment != "best":
                 self.joint.append(term)
             elif term.count:
                 scopes.setdefault(id(term.scope), []).append(term)
@@ -187,10 +193,16 @@ class Shape:
         for term, name, _, attribute in chosen:
             if name in term.texts:
                 parts.setdefault(attribute, []).append((term.scope, term.texts[name]))
-        pairs = [(alias, attribute) for _, _, alias, attribute in chosen]
+        pairs: list[tuple[str, str]] = []
+        readings: dict[str, Reading] = {}
+        for term, name, alias, attribute in chosen:
+            reading = None if name == attribute else semantics.reading(name, attribute, order, term.scope.settings)
+            if reading is not None:
+                readings.setdefault(reading.name, reading)
+            pairs.append((alias, attribute if reading is None else reading.name))
         if "type" in places:  # which subscriptions ask for by its own name
             pairs.append(("type", "type"))
-        return Plan(pairs, [(attribute, pool.texts(some)) for attribute, some in parts.items()])
+        return Plan(pairs, [(attribute, pool.texts(some)) for attribute, some in parts.items()], readings)
 
 
 def _best(values: Floats, limit: float) -> list[tuple[int, list[int]]]:

@@ -59,8 +59,8 @@ class Scope:
         found = remembered.get(value)
         if found is None:
             texts = list(self.texts)
-            row = semantics.similarities([value], texts, self.settings)[0]
-            limit = self.settings.limit
+            row = semantics.similarities([value], texts, self.settings, as_values=True)[0]
+            limit = self.settings.value_limit
             found = [text for text, alike in zip(texts, row.tolist(), strict=True) if alike > limit or alike >= ALIKE]
             if len(value) <= REMEMBERED_CHARS:
                 if len(remembered) >= REMEMBERED:
@@ -201,14 +201,15 @@ class Vocabulary:
 def _scope_key(settings: SemanticSettings) -> Key:
     """What an alignment depends on, and the comparison of values."""
     options = repr(sorted(settings.options.items()))
-    return settings.measure, options, settings.limit, settings.assignment, settings.languages, settings.envelope
+    thresholds = settings.limit, settings.value_limit, settings.vetoes
+    return settings.measure, options, thresholds, settings.assignment, settings.languages, settings.envelope
 
 
 def _keys(node: Filter, settings: SemanticSettings) -> list[Key]:
     """The terms of a filter: names, and which of them have values that are compared by meaning."""
     names = constraint_names(node)
     by_meaning = {name: None for name, _ in meanings(node, settings)}
-    if settings.assignment == "one-to-one":
+    if settings.assignment != "best":
         return [(names, tuple(by_meaning))] if names else []
     return [((name,), name in by_meaning) for name in names]
 

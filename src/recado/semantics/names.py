@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise, product
 
 import msgspec
 
@@ -24,6 +24,8 @@ from recado.errors import RecadoError
 from recado.semantics.frequencies import Frequencies, weight
 from recado.semantics.lexicon.languages import Language, alpha2, alpha3, load_language
 from recado.semantics.lexicon.wordnet import PARTS, Lexicon
+from recado.semantics.tables import NameTables, shipped_tables
+from recado.semantics.units import SYMBOLS, Unit, find_unit_token, plain, take_unit
 
 # --- Words of a text and their lemmas: the one definition for corpus statistics and for whoever looks words up in
 # them
@@ -158,10 +160,12 @@ def _bare(word: str) -> str:
 # speech the one that SemCor has most often. The *synonyms* are the other words of the first sense, with WordNet's
 # underscores, since ``domestic dog`` with a blank is found nowhere.
 #
-# ``languages`` is a list that is tried. A name is in the language that knows the most of its tokens, the earlier one if
-# two know as many; a token that this language lacks is looked up in the others. Nothing is ever an error: an unknown
-# token is a word without concepts, alike to itself only. Two usual sorts of unknown tokens are cut first, if the pieces
-# are known: letters with digits (``pm25``) and two glued English words (``windspeed``).
+# A name may be read in several ways: in each of the ``languages``, and with each meaning of its abbreviations. All
+# *readings* are tried and the one counts that fits best, so the order of the languages does not matter. The first
+# reading is in the language that knows the most of the tokens; a token that a language lacks is looked up in the
+# others. Nothing is ever an error: an unknown token is a word without concepts, alike to itself only. Unknown tokens
+# are cut first, if the pieces are known: letters with digits (``pm25``), two glued English words (``windspeed``), and
+# abbreviations, words and a unit written as one (``windspeedmph``). The unit of a name is no word of it.
 
 ENGLISH = "eng"
 _REMEMBERED = 16_384
@@ -181,7 +185,11 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
 
 class Words(msgspec.Struct, frozen=True, gc=False):
-    """A name and its words. ``text`` is the name as plain words; ``english`` the same with what is known translated."""
+    """A name and its words. ``text`` is the name as plain words; ``english`` the same with what is known translated.
+
+    ``tokens`` are all that it was made of, small and without accents: stop words, abbreviations and what they stand
+    for; ``unit`` is the unit of its values, which is none of the words.
+    """
 
     name: str
     text: str = ""
@@ -189,6 +197,8 @@ class Words(msgspec.Struct, frozen=True, gc=False):
     language: str = ENGLISH
     own: tuple[Word, ...] = ()
     synonyms: tuple[Word, ...] = ()
+    tokens: tuple[str, ...] = ()
+    unit: Unit | None = None
 
     @property
     def enriched(self) -> tuple[Word, ...]:
@@ -200,19 +210,72 @@ class Words(msgspec.Struct, frozen=True, gc=False):
         return tuple(word.lemma for word in self.own)
 
 
+READINGS = 6
+"""Of one name, at most."""
+_GLUED_CHARS = 32
+_GLUED_PIECES = 4
+_INSIDE = frozenset({"in", "out"})
+
+
 def plain_words(name: str) -> Words:
     """The words of a name without a lexicon: tokens only."""
     found = content(tokens(name), ENGLISH)
     text = " ".join(found)
-    return Words(name, text, text, ENGLISH, tuple(Word(token) for token in found))
+    return Words(name, text, text, ENGLISH, tuple(Word(token) for token in found), (), tuple(map(plain, tokens(name))))
+
+
+def plain_readings(name: str, languages: Sequence[str], tables: NameTables) -> tuple[Words, ...]:
+    """The readings of a name without a lexicon: what its abbreviations stand for, and its unit."""
+    found: dict[tuple[str, ...], Words] = {}
+    order = sorted({alpha3(language) for language in languages})
+    for choice in _choices(tokens(name), lambda token: _short(token, order, tables) or [(token,)]):
+        measured = take_unit([word for words, _ in choice for word in words], _kept(choice))
+        kept = content(list(measured.tokens), ENGLISH)
+        text = " ".join(kept)
+        own = tuple(Word(token) for token in kept)
+        words = Words(name, text, text, ENGLISH, own, (), _all_tokens(choice, measured.tokens), measured.unit)
+        found.setdefault(words.lemmas, words)
+    return tuple(found.values()) or (plain_words(name),)
+
+
+Choice = list[tuple[tuple[str, ...], str]]
+"""For each token of a name the words that it is read as, and the token."""
+
+
+def _choices(found: Sequence[str], meanings: Callable[[str], Sequence[tuple[str, ...]]]) -> list[Choice]:
+    """Some readings of the tokens, the likelier first; one that is a unit there is nothing else."""
+    listed = [[(words, token) for words in meanings(token)] for token in found]
+    unit = find_unit_token(found, [word for choices in listed[:-1] for words, _ in choices for word in words])
+    if unit >= 0:
+        listed[unit] = [((found[unit],), found[unit])]
+    return [list(choice) for choice in islice(product(*listed), READINGS)]
+
+
+def _short(token: str, languages: Sequence[str], tables: NameTables) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(words for language in languages for words in tables.expand(token, language)))
+
+
+def _kept(choice: Choice) -> list[str]:
+    """Tokens as they were written, beside which a unit may stand."""
+    return [plain(token) for _, token in choice]
+
+
+def _all_tokens(choice: Choice, left: Sequence[str]) -> tuple[str, ...]:
+    """What is left of a name without its unit, and the short words that some of it was written as."""
+    there = set(left)
+    short = [token for words, token in choice if there.issuperset(words) and words != (token,)]
+    return tuple(dict.fromkeys(map(plain, (*left, *short))))
 
 
 class NameReader:
     """Reads names with a lexicon; what it has read it remembers, since the same names come again and again."""
 
-    def __init__(self, lexicon: Lexicon, frequencies: Frequencies | None = None) -> None:
+    def __init__(
+        self, lexicon: Lexicon, frequencies: Frequencies | None = None, tables: NameTables | None = None
+    ) -> None:
         self.lexicon = lexicon
         self.frequencies = frequencies
+        self.tables = tables or shipped_tables()
         self._languages: dict[str, Language] = {}
         self._lemmatisers: dict[str, Callable[[str], str]] = {}
         self._lock = threading.Lock()
@@ -221,23 +284,65 @@ class NameReader:
         self._known_word = lru_cache(_REMEMBERED)(self._make_word)
 
     def read(self, name: str, languages: tuple[str, ...] = ("en",)) -> Words:
-        """The words of a name; a RecadoError only for a language that was never added."""
+        """The likeliest reading of a name; a RecadoError only for a language that was never added."""
+        return self.readings(name, languages)[0]
+
+    def readings(self, name: str, languages: tuple[str, ...] = ("en",), as_value: bool = False) -> tuple[Words, ...]:
+        """The readings of a name, at least one; of a value, which has neither abbreviations nor a unit."""
         read = self._read if len(name) <= REMEMBERED_CHARS else self._read_name
-        return read(name, tuple(alpha3(language) for language in languages) or (ENGLISH,))
+        return read(name, tuple(sorted({alpha3(language) for language in languages})) or (ENGLISH,), as_value)
 
     def edition(self, language: str) -> str:
         """The language's code, and for one that was added which file it came from: another one gives other words."""
         code = alpha3(language)
         return code if code == ENGLISH else f"{code}:{self._language(code).digest}"
 
-    def _read_name(self, name: str, languages: tuple[str, ...]) -> Words:
+    def _read_name(self, name: str, languages: tuple[str, ...], as_value: bool) -> tuple[Words, ...]:
         found = tokens(name)
-        language = max(languages, key=lambda code: self._known(found, code)) if len(languages) > 1 else languages[0]
-        order = (language, *(other for other in languages if other != language))
-        pieces = [piece for token in content(found, language) for piece in self._pieces(token, order)]
-        own = tuple(self._word(piece, order) for piece in pieces)
-        english = " ".join(self._translate(word, piece) for word, piece in zip(own, pieces, strict=True))
-        return Words(name, " ".join(pieces), english, language, own, self._synonyms(own))
+        by_share = sorted(languages, key=lambda code: (-self._known(found, code), code))
+        readings: dict[tuple[tuple[str, tuple[int, ...]], ...], Words] = {}
+        for language in by_share:
+            order = (language, *(other for other in by_share if other != language))
+            for choice in _choices(found, lambda token, order=order: self._meanings(token, order, as_value)):  # type: ignore[misc]
+                words = self._reading(name, choice, order, as_value)
+                if readings and not self._is_in(words, found, language):
+                    continue
+                readings.setdefault(tuple((word.lemma, word.senses) for word in words.own), words)
+        return tuple(islice(readings.values(), READINGS)) or (Words(name),)
+
+    def _is_in(self, words: Words, found: Sequence[str], language: str) -> bool:
+        """Does a reading use anything of its language?"""
+        return any(word.language == language for word in words.own) or any(
+            self.tables.expand(token, language) for token in found
+        )
+
+    def single(self, word: Word, token: str = "") -> Words:
+        """A word as a name of its own."""
+        english = self._translate(word, token or word.lemma)
+        return Words(word.lemma, word.lemma, english, word.language, (word,), self._synonyms((word,)))
+
+    def _reading(self, name: str, choice: Choice, order: tuple[str, ...], as_value: bool) -> Words:
+        pieces = [word for words, _ in choice for word in words]
+        measured = None if as_value else take_unit(pieces, _kept(choice))
+        left = pieces if measured is None else list(measured.tokens)
+        kept = [piece for token in content(left, order[0]) for piece in self._pieces(token, order)]
+        own = tuple(self._word(piece, order) for piece in kept)
+        english = " ".join(self._translate(word, piece) for word, piece in zip(own, kept, strict=True))
+        every = _all_tokens(choice, left)
+        unit = None if measured is None else measured.unit
+        return Words(name, " ".join(kept), english, order[0], own, self._synonyms(own), every, unit)
+
+    def _meanings(self, token: str, order: tuple[str, ...], as_value: bool) -> list[tuple[str, ...]]:
+        """What a token may be: each meaning of an abbreviation, else the word, else its pieces."""
+        if as_value:
+            return [(token,)]
+        found = _short(token, order, self.tables) or self._short_lemma(token, order)
+        if found:
+            known = [code for code in order if not self.tables.expand(token, code)]
+            return found + [(token,) for code in known[:1] if self._lemma(token, code) is not None]
+        if any(self._lemma(token, code) is not None for code in order):
+            return [(token,)]
+        return [self._cut(token, order) or (token,)]
 
     def _known(self, found: list[str], language: str) -> float:
         """The share of the tokens that the language has."""
@@ -264,6 +369,46 @@ class NameReader:
             if rarer > best:
                 best, cut = rarer, at
         return [token[:cut], token[cut:]] if best else [token]
+
+    def _short_lemma(self, token: str, order: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The same for the lemma of a word of another language than English: ``preços`` is ``preço``."""
+        for code in order:
+            lemma = self._lemma(token, code) if code != ENGLISH else None
+            if lemma is not None and lemma != token:
+                return list(self.tables.expand(lemma, code))
+        return []
+
+    def _cut(self, token: str, order: tuple[str, ...]) -> tuple[str, ...]:
+        """A token that nobody knows as words, abbreviations, ``in`` or ``out``, and a unit; nothing if it is not."""
+        if not token.isalpha() or len(token) > _GLUED_CHARS or ENGLISH not in order:
+            return ()
+        glued = self._cut_glued(token)
+        if len(glued) > 1:
+            return tuple(glued)
+        best: list[tuple[str, ...] | None] = [(), *[None] * len(token)]
+        for end in range(1, len(token) + 1):
+            for start in range(end):
+                before, piece = best[start], token[start:end]
+                if before is None or len(before) >= _GLUED_PIECES or not self._is_piece(piece, before, end, token):
+                    continue
+                there = best[end]
+                if there is None or len(before) + 1 < len(there):
+                    best[end] = (*before, piece)
+        pieces = best[-1]
+        if pieces is None or len(pieces) < 2:
+            return ()
+        return tuple(word for piece in pieces for word in (_short(piece, (ENGLISH,), self.tables) or [(piece,)])[0])
+
+    def _is_piece(self, piece: str, before: tuple[str, ...], end: int, token: str) -> bool:
+        if len(piece) >= _SHORTEST_PIECE and (self.tables.is_short(piece) or any(self.lexicon.tags(piece))):
+            return True
+        if not before:
+            return False
+        is_unit = piece in SYMBOLS and take_unit((*before, piece), self._expand(before)).unit is not None
+        return piece in _INSIDE or (end == len(token) and is_unit)
+
+    def _expand(self, pieces: tuple[str, ...]) -> list[str]:
+        return [word for piece in pieces for words in _short(piece, (ENGLISH,), self.tables)[:1] for word in words]
 
     def _word(self, token: str, languages: tuple[str, ...]) -> Word:
         for language in languages:

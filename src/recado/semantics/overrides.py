@@ -9,7 +9,12 @@ A TOML or JSON file with a list ``precomputed``::
 
 A pair of single words is a pair of *words*: it holds wherever a name has one of them, by its lemma. A pair with a
 longer side is a pair of *names*, in any spelling (``sale price``, ``salePrice``). ``kind = "name"`` makes names of
-single words too.
+single words too. The same file may add to the tables of words in names (``recado.semantics.tables``)::
+
+    contraries = ["inlet intake, outlet exhaust"]
+
+    [abbreviations]
+    hmdt = "humidity"
 """
 
 from __future__ import annotations
@@ -25,10 +30,13 @@ import msgspec
 from recado.errors import RecadoError
 from recado.semantics.files import data_folder, read_limited, write_whole
 from recado.semantics.names import Words, tokens
+from recado.semantics.tables import Added, NameTables, shipped_tables
 
 OVERRIDES_BYTES = 16 << 20
 PAIRS = 100_000
+NOTHING_ADDED = Added()
 _MEMBERS = ("a", "b", "similarity", "kind")
+_ADDED = {"abbreviations", "contraries"}
 
 
 class Given(NamedTuple):
@@ -44,7 +52,8 @@ class Given(NamedTuple):
 class Overrides:
     """Pairs by word and by name. Later pairs win over earlier ones."""
 
-    def __init__(self, pairs: Iterable[Given] = ()) -> None:
+    def __init__(self, pairs: Iterable[Given] = (), added: Added = NOTHING_ADDED) -> None:
+        self.added = added
         self.words: dict[str, dict[str, float]] = {}
         self._names: dict[tuple[str, str], Given] = {}
         for pair in pairs:
@@ -56,12 +65,17 @@ class Overrides:
         listed = [sorted((a, sorted(others.items())) for a, others in self.words.items()), sorted(self._names.values())]
         self.digest = blake2b(msgspec.json.encode(listed), digest_size=8).hexdigest()
 
+    @property
+    def tables(self) -> NameTables:
+        """The tables of words in names, with what was added to them."""
+        return shipped_tables().extend(self.added) if self.added else shipped_tables()
+
     def __bool__(self) -> bool:
         return bool(self.words or self._names)
 
     @classmethod
     def load(cls, path: str | Path) -> Overrides:
-        return cls(read_pairs(path))
+        return cls(read_pairs(path), read_added(path))
 
     def find(self, a: Words, b: Words) -> Given | None:
         """What was given for two names, or for the single words they consist of."""
@@ -83,18 +97,40 @@ def spelt(name: str) -> str:
 
 def read_pairs(path: str | Path) -> list[Given]:
     """The pairs of a file; a RecadoError names the place of what is wrong."""
+    place, decoded = Path(path), _decode(path)
+    pairs = decoded.get("precomputed", [] if _ADDED & decoded.keys() else None)
+    if not isinstance(pairs, list):
+        raise RecadoError(f'{place}: lacks the list "precomputed"')
+    if len(pairs) > PAIRS:
+        raise RecadoError(f"{place}: has {len(pairs):,} pairs; the limit is {PAIRS:,}")
+    return [_pair(pair, f"{place}: precomputed[{number}]") for number, pair in enumerate(pairs)]
+
+
+def read_added(path: str | Path) -> Added:
+    """What a file adds to the tables of words in names; a RecadoError names the place of what is wrong."""
+    place, decoded = Path(path), _decode(path)
+    short, groups = decoded.get("abbreviations", {}), decoded.get("contraries", [])
+    if not isinstance(short, Mapping) or not all(isinstance(one, str) and one.strip() for one in short.values()):
+        raise RecadoError(f'{place}: abbreviations: must be a table such as hmdt = "humidity"')
+    if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+        raise RecadoError(f'{place}: contraries: must be a list such as ["inlet intake, outlet exhaust"]')
+    if len(short) + len(groups) > PAIRS:
+        raise RecadoError(f"{place}: adds {len(short) + len(groups):,} entries; the limit is {PAIRS:,}")
+    added = Added(tuple(sorted(short.items())), tuple(groups))
+    shipped_tables().extend(added)  # a group that is none is told here
+    return added
+
+
+def _decode(path: str | Path) -> Mapping[str, Any]:
     place = Path(path)
     content = read_limited(place, OVERRIDES_BYTES, "the file of similarities")
     try:
         decoded: Any = msgspec.json.decode(content) if place.suffix == ".json" else tomllib.loads(content.decode())
     except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecadoError(f"{place}: {error}") from None
-    pairs = decoded.get("precomputed") if isinstance(decoded, Mapping) else None
-    if not isinstance(pairs, list):
+    if not isinstance(decoded, Mapping):
         raise RecadoError(f'{place}: lacks the list "precomputed"')
-    if len(pairs) > PAIRS:
-        raise RecadoError(f"{place}: has {len(pairs):,} pairs; the limit is {PAIRS:,}")
-    return [_pair(pair, f"{place}: precomputed[{number}]") for number, pair in enumerate(pairs)]
+    return decoded
 
 
 def _pair(pair: Any, place: str) -> Given:
@@ -204,6 +240,10 @@ class ReviewList:
         """Remember that two names are the same, or that they are not."""
         self._open.pop(_review_key(a, b), None)
         self._decided[_review_key(a, b)] = (a, b, accept)
+
+    def undo(self, a: str, b: str) -> bool:
+        """Forget what was decided of two names; was there anything?"""
+        return self._decided.pop(_review_key(a, b), None) is not None
 
     def decided(self) -> list[Given]:
         """Accepted and refused pairs, as similarities that people gave."""

@@ -8,10 +8,12 @@ An empty object means the defaults of the service or job; every member is option
     threshold   a pair must be *more* alike than this; left out, the measure's own
     unmatched   what a name without counterpart means: ``fail`` (its predicates are false, as for an absent attribute)
                 or ``ignore`` (its predicates are left out, as in the document's Algorithm 1)
-    assignment  ``best`` (an attribute may stand for several names) or ``one-to-one``
+    assignment  ``best`` (an attribute may stand for several names), ``one-to-one``, or a strategy that a package adds
     language    a code such as "en", or a list of codes that are tried, such as ["en", "pt"]
     envelope    true lets id, type, source and time take part; else those names mean themselves only
     values      how ``similar`` (SM) compares values: ``semantic`` (by the measure) or ``string`` (as without semantics)
+    value_threshold  values must be more alike than this; left out, the threshold of names
+    vetoes      false: the measure alone decides, as in the document
     margin      pairs this close to the threshold are uncertain and offered for review
     rename      true: the notification has the attributes under the subscriber's names too
     explain     true: the notification says which attribute stood for which name, and how alike they are
@@ -20,7 +22,7 @@ An empty object means the defaults of the service or job; every member is option
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, NoReturn
 
@@ -29,9 +31,9 @@ import msgspec
 from recado.errors import RecadoError, SubscriptionError
 from recado.semantics.lexicon.languages import alpha3
 from recado.semantics.measures import registry
+from recado.semantics.plugins import Plugins
 
 Unmatched = Literal["fail", "ignore"]
-Assignment = Literal["best", "one-to-one"]
 Values = Literal["semantic", "string"]
 LANGUAGES = 8
 
@@ -43,13 +45,20 @@ class SemanticSettings(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
     threshold: float | None = None
     unmatched: Unmatched = "fail"
-    assignment: Assignment = "best"
+    assignment: str = "best"
     languages: tuple[str, ...] = ("eng",)
     envelope: bool = False
     values: Values = "semantic"
     margin: float = 0.05
     rename: bool = False
     explain: bool = False
+    value_threshold: float | None = None
+    vetoes: bool = True
+
+    @property
+    def value_limit(self) -> float:
+        """The threshold of values that are compared by meaning: their own, else that of names."""
+        return self.limit if self.value_threshold is None else self.value_threshold
 
     @property
     def limit(self) -> float:
@@ -57,8 +66,12 @@ class SemanticSettings(msgspec.Struct, frozen=True):
         return registry.find(self.measure).threshold(self.options) if self.threshold is None else self.threshold
 
     def __hash__(self) -> int:
-        return hash((self.measure, tuple(sorted(self.options.items())), self.threshold, self.languages))
+        return hash((self.measure, tuple(sorted(self.options.items())), self.threshold, self.languages, self.vetoes))
 
+
+strategies: Plugins[Callable[[Any, float], Sequence[int]]] = Plugins("recado.strategies", "strategy")
+"""Functions of the similarities (a row for each name, a column for each attribute) and the threshold, which give for
+each name the number of its attribute, or -1."""
 
 DEFAULT = SemanticSettings()
 
@@ -80,6 +93,7 @@ def read_settings(
     if members.get("measure", default.measure) != default.measure:
         members.setdefault("options", {})
         members.setdefault("threshold", None)
+        members.setdefault("value_threshold", None)
     settings = msgspec.structs.replace(default, **members)
     _check_options(settings, place)
     return settings
@@ -110,10 +124,12 @@ class _Reader:
             "options": self._object,
             "threshold": self._share,
             "unmatched": self._choice("fail", "ignore"),
-            "assignment": self._choice("best", "one-to-one"),
+            "assignment": self._assignment,
             "language": self._languages,
             "envelope": self._flag,
             "values": self._choice("semantic", "string"),
+            "value_threshold": self._share,
+            "vetoes": self._flag,
             "margin": self._share,
             "rename": self._flag,
             "explain": self._flag,
@@ -157,6 +173,11 @@ class _Reader:
             return str(value)
 
         return read
+
+    def _assignment(self, value: Any) -> str:
+        if value not in ("best", "one-to-one", *strategies.names()):
+            self._fail(f"must be best or one-to-one, or name a strategy that is installed, not {value!r}")
+        return str(value)
 
     def _languages(self, value: Any) -> tuple[str, ...]:
         codes = [value] if isinstance(value, str) else value

@@ -51,6 +51,7 @@ def build(folder: Path) -> Arrays:
     arrays |= _words(senses, _lemmas_of(synsets, senses))
     arrays |= _tags(files, senses, len(synsets))
     arrays |= _hierarchy(_above(synsets, numbers))
+    arrays["antonyms"] = _antonyms(synsets, numbers, senses)
     arrays["exceptions"] = np.frombuffer(_exceptions(files), np.uint8)
     content = b"".join(array.tobytes() for array in arrays.values())
     arrays["digest"] = np.frombuffer(blake2b(content, digest_size=8).digest(), np.uint8)
@@ -105,6 +106,21 @@ def _above(synsets: list[tuple[str, SynsetLine]], numbers: dict[int, int]) -> li
         return [[numbers[PARTS.index(part) * KEY + offset] for part, offset in line.above] for _, line in synsets]
     except (KeyError, ValueError):
         raise LexiconError("the data of WordNet has a link to a concept that is not there") from None
+
+
+def _antonyms(synsets: list[tuple[str, SynsetLine]], numbers: dict[int, int], senses: Senses) -> Ints:
+    """Pairs of words, by number, that are contraries in some sense; both ways round, as WordNet has them."""
+    ids = {lemma: number for number, lemma in enumerate(senses)}
+    found: dict[tuple[int, int], None] = {}
+    for _, line in synsets:
+        for place, part, offset, other in line.antonyms:
+            try:
+                target = synsets[numbers[PARTS.index("a" if part == "s" else part) * KEY + offset]][1]
+                pair = ids[line.lemmas[place]], ids[target.lemmas[other]]
+            except (KeyError, ValueError, IndexError):
+                raise LexiconError("the data of WordNet has a contrary that is not there") from None
+            found[pair] = None
+    return np.array(sorted(found), np.int32).reshape(-1, 2)
 
 
 def _hierarchy(above: list[list[int]]) -> Arrays:

@@ -39,7 +39,7 @@ from recado.semantics.lexicon.wordnet import (
 # version, or made from other text files is made anew; one that cannot be written only costs the next process its time.
 
 
-VERSION = "2"
+VERSION = "3"
 _lock = threading.Lock()
 _lexicons: dict[str, Lexicon] = {}
 

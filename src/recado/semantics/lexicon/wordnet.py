@@ -43,11 +43,15 @@ class LexiconError(RecadoError):
 
 
 class SynsetLine(NamedTuple):
-    """One concept: its words as WordNet writes them, in lower case, and the offsets of the concepts above it."""
+    """One concept: its words as WordNet writes them, in lower case, the offsets of the concepts above it, and antonyms.
+
+    An antonym is the place of a word here, and the part of speech, offset and place of its contrary.
+    """
 
     offset: int
     lemmas: list[str]
     above: list[tuple[str, int]]
+    antonyms: list[tuple[int, str, int, int]]
 
 
 class IndexLine(NamedTuple):
@@ -75,12 +79,14 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def fingerprint(files: list[Path]) -> str:
-    """Tells one set of files from another without reading them: sizes and times of change."""
+    """Tells one set of files from another, by whatever link they are reached, without reading them."""
     try:
         stats = [path.stat() for path in files]
     except OSError as error:
         raise LexiconError(f"{error.filename}: {error.strerror}; the package wn is damaged: {INSTALL}") from None
-    return " ".join(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in zip(files, stats, strict=True))
+    return " ".join(
+        f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in zip(files, stats, strict=True)
+    )
 
 
 def read_synsets(path: Path) -> Iterator[SynsetLine]:
@@ -96,12 +102,16 @@ def _synset(fields: list[str]) -> SynsetLine:
     pointers_at = 4 + 2 * count
     lemmas = [_MARKER.sub("", fields[at]).lower() for at in range(4, pointers_at, 2)]
     pointers = int(fields[pointers_at])
-    above = []
+    above: list[tuple[str, int]] = []
+    antonyms: list[tuple[int, str, int, int]] = []
     for at in range(pointers_at + 1, pointers_at + 1 + 4 * pointers, 4):
-        symbol, offset, part, _ = fields[at : at + 4]
+        symbol, offset, part, places = fields[at : at + 4]
         if symbol in _UP:
             above.append((part, int(offset)))
-    return SynsetLine(int(fields[0]), lemmas, above)
+        elif symbol == "!":
+            source, target = divmod(int(places, 16), 256)
+            antonyms.append((source - 1, part, int(offset), target - 1))
+    return SynsetLine(int(fields[0]), lemmas, above, antonyms)
 
 
 def read_index(path: Path) -> Iterator[IndexLine]:
@@ -254,6 +264,7 @@ class Lexicon:
         self._members: Ints = arrays["members"]
         self._member_starts: Ints = arrays["member_starts"]
         self._exceptions = arrays["exceptions"].tobytes().decode()
+        self._antonyms: Ints = arrays["antonyms"]
 
     def __len__(self) -> int:
         """The number of concepts."""
@@ -284,6 +295,53 @@ class Lexicon:
         """The words of a concept, in WordNet's order."""
         start, end = self._member_starts[concept], self._member_starts[concept + 1]
         return tuple(self.words.text(number) for number in self._members[start:end].tolist())
+
+    @cached_property
+    def antonyms(self) -> dict[str, frozenset[str]]:
+        """The contraries of each word that has any, in any of its senses."""
+        found: dict[str, set[str]] = {}
+        for a, b in self._antonyms.tolist():
+            found.setdefault(self.words.text(a), set()).add(self.words.text(b))
+        return {word: frozenset(others) for word, others in found.items()}
+
+    def parents(self, concept: int) -> tuple[int, ...]:
+        """The concepts right above one."""
+        place = self.above(concept)
+        return tuple(self.ancestors[place][self.distances[place] == 1].tolist())
+
+    @cached_property
+    def _sizes(self) -> npt.NDArray[np.intp]:
+        return np.bincount(self.ancestors, minlength=len(self.keys))
+
+    def size(self, concept: int) -> int:
+        """How many concepts there are below one, itself included."""
+        return int(self._sizes[concept])
+
+    @cached_property
+    def _measures(self) -> tuple[int, ...]:
+        return self.senses("unit_of_measurement")[:1]
+
+    def is_measure(self, concept: int) -> bool:
+        """Is it a unit of measurement, such as *fathom*?"""
+        return any(measure != concept and measure in self.ancestors[self.above(concept)] for measure in self._measures)
+
+    def are_kin(self, a: int, b: int, most: int) -> bool:
+        """Have two concepts, neither above the other, a concept at most two steps above both, of at most that size?
+
+        Right above both it may have any size.
+        """
+        of_a, of_b = self._near(a), self._near(b)
+        if b in of_a or a in of_b:
+            return False
+        return any(
+            max(of_a[common], of_b[common]) == 1 or self._sizes[common] <= most for common in of_a.keys() & of_b.keys()
+        )
+
+    def _near(self, concept: int) -> dict[int, int]:
+        """The concept and those at most two steps above it, with their distance."""
+        place = self.above(concept)
+        steps = zip(self.ancestors[place].tolist(), self.distances[place].tolist(), strict=True)
+        return {above: distance for above, distance in steps if distance <= 2}
 
     def above(self, concept: int) -> slice:
         """Where ``ancestors`` and ``distances`` have the concept itself and all above it."""

@@ -1,10 +1,10 @@
-"""Measures of names by name: ``get_measure("mean", word="jcn", mode="best")``, and a place for one's own.
+"""How alike two names are, by a measure that has a name, and a place for one's own: ``register``.
 
-``base`` says what a measure is; ``wordnet`` compares words; ``mean``, ``feng``, ``strings``, ``embedding`` and
-``hybrid`` compare names; ``registry`` knows them all.
+``base`` says what a measure is, ``wordnet`` compares words, ``names`` has the measures of names, ``registry`` knows
+all of them. ``recado.semantics.engine.get_measure`` makes one.
 """
 
 from recado.semantics.measures.base import NameMeasure
-from recado.semantics.measures.registry import get_measure, measure_names, register
+from recado.semantics.measures.registry import measure_names, register
 
-__all__ = ["NameMeasure", "get_measure", "measure_names", "register"]
+__all__ = ["NameMeasure", "measure_names", "register"]

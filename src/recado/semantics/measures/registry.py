@@ -117,15 +117,6 @@ def make(name: str, resources: Resources, options: Mapping[str, Any]) -> NameMea
     return find(name).make(resources, **{_argument(option): value for option, value in options.items()})
 
 
-def get_measure(name: str, resources: Resources | None = None, **options: Any) -> NameMeasure:
-    """A measure by name, made from the process's shared lexicon unless told otherwise."""
-    if resources is None:
-        from recado.semantics.engine import shared  # noqa: PLC0415  # the engine makes measures with this module
-
-        resources = shared()
-    return make(name, resources, options)
-
-
 def _argument(option: str) -> str:
     return f"{option}_" if iskeyword(option) else option
 
