@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from experiments.supernodes.peers import Peers, Population
+from experiments.supernodes.stints import Numbers
 from recado.protocols.machine import Effect, NodeId, Rng, Send, SetTimer, Started, Stimulus, TimerFired
 from recado.protocols.pubsub import Leave, Left, Missed
 from recado.protocols.supernodes.messages import FilterCheck
@@ -20,7 +22,6 @@ from recado.protocols.supernodes.settings import SuperNodeSettings
 from recado.sim.draws import uniform
 from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Mesh
-from recado.sim.peers import Peers, Population
 
 Row = dict[str, Any]
 
@@ -37,6 +38,18 @@ QUICK = SuperNodeSettings(
 """The document's families and events over a layer that settles quickly."""
 
 NEVER = float("inf")
+
+LABELS = ("setting", "filters", "redundancy", "family", "families", "event_repair")
+"""The columns of a row that say what was run; the others are what came out."""
+
+
+def flatten(rows: Sequence[Row]) -> Numbers:
+    """The figures of a study by name: the labels of their row, and their column."""
+    found: Numbers = {}
+    for row in rows:
+        labels = "; ".join(f"{name} {row[name]}" if name != "setting" else row[name] for name in LABELS if name in row)
+        found |= {f"{labels} | {name}": value for name, value in row.items() if name not in LABELS}
+    return found
 
 
 def replace(settings: SuperNodeSettings, **changes: Any) -> SuperNodeSettings:
@@ -235,12 +248,13 @@ def study_large(seed: int = 0, sizes: Sequence[int] = (100, 400), most: int = 16
 def study_covering(
     seed: int = 0, count: int = 120, redundancies: Sequence[float] = (0.2, 0.5, 0.8), seconds: float = 600.0
 ) -> list[Row]:
-    """Unrelated filters (no overlap) and thresholds that nest (full overlap), while peers come and go.
+    """Unrelated filters (no overlap), thresholds that nest (full overlap) and half of each, while peers come and go.
 
     It pays where it keeps peers out of the layer: with overlap, and the more the fewer filters are equal.
     """
     rows = []
-    for kind in ("integer", "nested"):
+    kinds: tuple[Literal["integer", "mixed", "nested"], ...] = ("integer", "mixed", "nested")
+    for kind in kinds:
         for redundancy in redundancies:
             for covering in (False, True):
                 settings = replace(QUICK, covering=covering, family_most=16)
@@ -249,7 +263,7 @@ def study_covering(
                     redundancy=redundancy,
                     session_seconds=600.0,
                     session_most_seconds=1200.0,
-                    filters="nested" if kind == "nested" else "integer",
+                    filters=kind,
                 )
                 peers = Peers(population, settings, seed)
                 peers.arrivals(600.0 + seconds)
@@ -335,14 +349,18 @@ def study_limit(
         begun = count_bytes(peers.simulation)
         paid = upload_by_role(peers, seconds)
         members = sum(1 for one in peers.live.values() if one.role == "super")
+        every = paid["super"] + paid["sub"]
         rows.append(
             {
                 "setting": "limit" if limit else "plain",
                 "limit_bytes_per_second": limit,
                 "live": len(peers.live),
                 "super_nodes": members,
-                "filters": len({one.filter for one in peers.live.values()}),
+                "filters_there": len({one.filter for one in peers.live.values()}),
                 "super_bytes_per_second": sum(paid["super"]) / max(1, len(paid["super"])),
+                "sub_bytes_per_second": sum(paid["sub"]) / max(1, len(paid["sub"])),
+                "most_bytes_per_second": max(paid["super"] + paid["sub"]),
+                "above_limit_share": sum(one > most for one in every) / len(every),
                 "bytes_per_peer_and_second": (count_bytes(peers.simulation) - begun) / seconds / len(peers.live),
             }
         )

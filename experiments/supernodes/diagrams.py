@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from experiments.base import Results
 from experiments.expected import ExperimentError
+from experiments.supernodes.peers import Peers, Population
 from recado.protocols.machine import Send
 from recado.protocols.supernodes import SuperNodeSettings
 from recado.protocols.supernodes.messages import MembershipCast
 from recado.sim.kernel import Step
-from recado.sim.peers import Peers, Population
 from recado.sim.runs.plot import COLOURS, new_figure, save, styled
 
 if TYPE_CHECKING:

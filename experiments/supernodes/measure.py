@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import fsum
 
 from experiments.base import Results
-from experiments.supernodes.plan import DEFAULT, FULL, STALE, studies
+from experiments.supernodes.plan import DEFAULT, FULL, MIDDLE, STALE, studies
 from experiments.supernodes.stints import Numbers
 from recado.sim.runs.plot import Estimate, estimate
 
@@ -20,17 +20,34 @@ MEMBERSHIP = ("joins", "leaves", "endpoints", "filters")
 REDUNDANCIES = tuple(f"0.{tenth}" for tenth in range(1, 10))
 RATES = ("1.4", "1.05")
 
+BEYOND = "beyond "
+"""Names of studies of what the document does not have begin with it."""
+
 Sample = Mapping[str, Sequence[float]]
 
 
 def samples(results: Results) -> dict[str, dict[str, list[float]]]:
     """By variant and metric, what each seed gave."""
     found: dict[str, dict[str, list[float]]] = {}
-    known = {**studies(DEFAULT), **studies(FULL)}
+    known = {**studies(DEFAULT), **studies(MIDDLE), **studies(FULL)}
     for study, answers in results.studies.items():
+        if study.startswith(BEYOND):
+            continue
         for name, value in answers.items():
             if isinstance(value, (int, float)):
                 found.setdefault(known[study][0], {}).setdefault(name, []).append(float(value))
+    return found
+
+
+def beyond_samples(results: Results) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """By study, row and column, what each seed gave."""
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for study, answers in results.studies.items():
+        if study.startswith(BEYOND):
+            rows = found.setdefault(study.removeprefix(BEYOND).rpartition("-s")[0], {})
+            for name, value in answers.items():
+                row, _, column = name.partition(" | ")
+                rows.setdefault(row, {}).setdefault(column, []).append(float(value))
     return found
 
 
@@ -165,6 +182,9 @@ def _families(get: _Get) -> Numbers:
     ]
     if balance:
         found["sub.balance"] = max(balance, key=lambda one: abs(one - 1))
+    for name in ("enquiry", "super-1.4-0.8"):
+        both = get(f"{name}.family.keep-alive.rate"), get(f"{name}.family.brothers.rate")
+        found |= _with(f"{name}.family", lambda one, other: one + other, *both)
     hours = get.several(f"super-1.4-{r}.layer.hours" for r in ("0.2", "0.4", "0.6", "0.8"))
     if hours:
         found["hours.falls"] = float(hours == sorted(hours, reverse=True))

@@ -12,13 +12,13 @@ all time, of stints that go on, too. ``bins`` is the mean over the lengths of st
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from math import fsum
 from typing import Any
 
-from recado.protocols.machine import Send
+from experiments.supernodes.peers import PeerRecord, Peers
+from recado.protocols.machine import Effect, Send
 from recado.protocols.supernodes.messages import RoleChanged, cause_of, sizer_of
-from recado.sim.kernel import Step
-from recado.sim.peers import PeerRecord, Peers
 
 Numbers = dict[str, float | str]
 
@@ -37,10 +37,11 @@ class Stint:
 
     __slots__ = ("began", "causes", "down", "kind", "marked", "marked_down", "marked_up", "up")
 
-    def __init__(self, kind: str, now: float, up: int, down: int) -> None:
+    def __init__(self, kind: str, now: float, up: int, down: int, *, counted: bool) -> None:
         self.kind, self.began, self.up, self.down = kind, now, up, down
         self.marked, self.marked_up, self.marked_down = now, up, down
-        self.causes: dict[str, int] = {}
+        self.causes: dict[str, int] | None = {} if counted else None
+        """What was sent, by cause; None if nobody looks at what this peer sends."""
 
 
 class Ended:
@@ -48,7 +49,7 @@ class Ended:
 
     __slots__ = ("causes", "down", "seconds", "up")
 
-    def __init__(self, seconds: float, up: int, down: int, causes: dict[str, int]) -> None:
+    def __init__(self, seconds: float, up: int, down: int, causes: dict[str, int] | None) -> None:
         self.seconds, self.up, self.down, self.causes = seconds, up, down, causes
 
 
@@ -64,7 +65,11 @@ class Stints:
         self.up: dict[str, int] = defaultdict(int)
         self.down: dict[str, int] = defaultdict(int)
         self.paid: dict[str, int] = defaultdict(int)
-        """Upload by cause of all members of the layer together."""
+        """Upload by cause of all counted members of the layer together."""
+        self.counted_seconds = 0.0
+        """Of those, as members of the layer."""
+        self.counts: Callable[[int], bool] = lambda node: False
+        """Whose upload is counted by cause?"""
         self._size_of = sizer_of(peers.settings)
 
     def changed(self, now: float, record: PeerRecord, fact: Any) -> None:
@@ -76,7 +81,8 @@ class Stints:
             self._close(now, record.node)
             if kind:
                 node = self.peers.simulation.nodes[record.node]
-                self.open[record.node] = Stint(kind, now, node.up_bytes, node.down_bytes)
+                counted = self.counts(record.node)
+                self.open[record.node] = Stint(kind, now, node.up_bytes, node.down_bytes, counted=counted)
 
     def leaves(self, record: PeerRecord) -> None:
         self._close(self.peers.simulation.now, record.node)
@@ -107,16 +113,17 @@ class Stints:
     def _add_up(self, now: float, node: int, stint: Stint) -> None:
         counters = self.peers.simulation.nodes[node]
         self.seconds[stint.kind] += now - stint.marked
+        if stint.kind == LAYER and stint.causes is not None:
+            self.counted_seconds += now - stint.marked
         self.up[stint.kind] += counters.up_bytes - stint.marked_up
         self.down[stint.kind] += counters.down_bytes - stint.marked_down
 
-    def watch(self, step: Step) -> None:
-        """Upload by cause; slows a run down, so not all have it."""
-        assert isinstance(step.node, int)
-        stint = self.open.get(step.node)
-        if stint is None:
+    def sent(self, node: int, effects: Sequence[Effect]) -> None:
+        """A peer whose upload is counted by cause took a step."""
+        stint = self.open.get(node)
+        if stint is None or stint.causes is None:
             return
-        for effect in step.effects:
+        for effect in effects:
             if type(effect) is Send:
                 cause, size = cause_of(effect.message), self._size_of(effect.message)
                 stint.causes[cause] = stint.causes.get(cause, 0) + size
@@ -142,7 +149,7 @@ class Stints:
                     found |= {f"{kind}.{way}.bin.{start:g}": mean for start, mean in bins.items()}
                 if self.seconds[kind]:
                     found[f"{kind}.{way}.total"] = getattr(self, way)[kind] / self.seconds[kind]
-        if self.paid:
+        if self.counted_seconds:
             found |= self._causes()
         return found
 
@@ -155,10 +162,11 @@ class Stints:
 
     def _causes(self) -> Numbers:
         """By cause: bytes a second of a member of the layer, and that by the length of stints."""
-        found: Numbers = {f"cause.{name}": paid / self.seconds[LAYER] for name, paid in self.paid.items()}
-        rated = [one for one in self.ended[LAYER] if one.seconds >= LEAST_SECONDS[LAYER]]
+        found: Numbers = {f"cause.{name}": paid / self.counted_seconds for name, paid in self.paid.items()}
+        long = [one for one in self.ended[LAYER] if one.seconds >= LEAST_SECONDS[LAYER]]
+        rated = [(one.seconds, one.causes) for one in long if one.causes is not None]
         for name in self.paid:
-            rates = [(one.seconds, one.causes.get(name, 0) / one.seconds) for one in rated]
+            rates = [(seconds, causes.get(name, 0) / seconds) for seconds, causes in rated]
             if rates:
                 found[f"cause.{name}.rate"] = fsum(rate for _, rate in rates) / len(rates)
                 found |= {f"cause.{name}.bin.{start:g}": mean for start, mean in self._bins(rates).items()}

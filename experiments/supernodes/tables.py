@@ -5,13 +5,13 @@ Cells are means over the seeds, with a 95% interval where there is more than one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from experiments.base import Results
 from experiments.blocks import Table
 from experiments.expected import show
-from experiments.supernodes.measure import measure, samples
-from experiments.supernodes.plan import STALE
+from experiments.supernodes.measure import beyond_samples, measure, samples
+from experiments.supernodes.plan import INTERIOR, STALE
 from recado.sim.runs.plot import estimate
 
 UNKNOWN = "unknown"
@@ -33,8 +33,11 @@ def tables(results: Results) -> Sequence[tuple[str, Table]]:
         ("Mean cost in three ways (R17), B/s in the layer", _means(page)),
         ("Figure 5.2 in numbers: upload by cause, B/s of a member of the layer", _causes(page)),
         ("Figures 5.5 to 5.7 in numbers: entries and concurrency", _entries(page)),
-        ("Calibration (4.10): how long departures stay in views, and what is lost", _stale(page)),
+        ("Calibration (outline 4.10): how long departures stay in views, and what is lost", _stale(page)),
+        ("Calibration (R20): what else could be the loss of 13 %", _origins(page)),
+        ("Ablation A1: how brothers know each other; published in brackets", _brothers(page)),
         ("Ablations: whom to promote (A3), how filters are drawn (A2)", _ablations(page)),
+        *((f"Beyond: `{study}`", _beyond(rows)) for study, rows in beyond_samples(results).items() if rows),
     ]
 
 
@@ -47,10 +50,7 @@ class Page:
     def cell(self, variant: str, metric: str, published: float | str | None = None, factor: float = 1.0) -> str:
         """The mean and its interval, and what the document has."""
         values = [factor * value for value in self.samples.get(variant, {}).get(metric, ())]
-        text = "–"
-        if values:
-            found = estimate(values)
-            text = f"{show(found.mean)} ± {show(found.half_width)}" if found.half_width else show(found.mean)
+        text = _mean(values) if values else "–"
         return text if published is None else f"{text} ({_plain(published)})"
 
     def number(self, name: str, published: float | str | None = None) -> str:
@@ -59,6 +59,17 @@ class Page:
 
     def has(self, variant: str) -> bool:
         return variant in self.samples
+
+
+def _mean(values: Sequence[float]) -> str:
+    found = estimate(values)
+    return f"{show(found.mean)} ± {show(found.half_width)}" if found.half_width else show(found.mean)
+
+
+def _beyond(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
+    columns = list(next(iter(rows.values())))
+    heads = ("", *(column.replace("_", " ") for column in columns))
+    return _table(heads, [(row, *(_mean(cells[column]) for column in columns)) for row, cells in rows.items()])
 
 
 def _plain(published: float | str) -> str:
@@ -310,6 +321,45 @@ def _stale(page: Page) -> Table:
         rows.append((label, *cells))
     rows.append(("where the loss is 13 %", "", page.number("stale.crossing"), "13"))
     return _table(("departures are told after", "dead entries of views, %", "t_stale, s", "lost, %"), rows)
+
+
+def _origins(page: Page) -> Table:
+    rows = [
+        (
+            label,
+            *(page.cell(name, metric) for metric in ("delivered.all", "delivered.with_joining")),
+            page.cell(name, "joining", factor=100),
+        )
+        for name, label in (
+            ("events-all", "nobody"),
+            *((name, f"{100 * share:g} %") for name, share in INTERIOR.items()),
+        )
+    ]
+    heads = ("members that fail to pass an event on", "delivered, %", "joining peers counted, %", "who was joining, %")
+    return _table(heads, rows)
+
+
+def _brothers(page: Page) -> Table:
+    """The first way was implemented and dropped, because it cost more; how much, the document does not print."""
+    rows = [
+        (
+            label,
+            page.cell(name, "brothers.known", known, 100.0),
+            *(page.cell(name, f"family.{cause}.rate", UNKNOWN) for cause in ("keep-alive", "brothers")),
+            *(page.cell(name, f"sub.{way}.rate", sub) for way in ("up", "down")),
+            page.cell(name, "takeovers.seconds", seconds),
+            page.cell(name, "entries.concurrent", factor=100),
+        )
+        for name, label, known, sub, seconds in (
+            ("super-1.4-0.8", "the protocol: from the list in the keep-alive", UNKNOWN, 1.22, 59.0),
+            ("enquiry", "A1: a few from the father, the others by asking", 100.0, UNKNOWN, UNKNOWN),
+        )
+    ]
+    heads = (
+        "", "brothers known, %", "keep-alive, B/s a child", "asking and telling, B/s a child", "sub node up, B/s",
+        "down, B/s", "father replaced, s", "concurrent, %",
+    )  # fmt: skip
+    return _table(heads, rows)
 
 
 def _ablations(page: Page) -> Table:

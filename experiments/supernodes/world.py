@@ -6,20 +6,27 @@ takeovers and stints are counted as they happen, by the simulation and not by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
 from math import fsum
 from typing import Any, Literal
 
 import msgspec
 
 from experiments.supernodes.deliveries import SETTLE_SECONDS, Deliveries
-from experiments.supernodes.stints import Numbers, Stints
-from recado.protocols.supernodes import SuperNodeSettings
-from recado.protocols.supernodes.messages import RoleChanged
-from recado.sim.kernel import Step, stream
-from recado.sim.peers import HOUR, PeerRecord, Peers, Population
+from experiments.supernodes.peers import HOUR, PeerRecord, Peers, Population
+from experiments.supernodes.stints import SUB, Numbers, Stints
+from recado.protocols.machine import Effect, NodeId, Received, Rng, Send, Stimulus
+from recado.protocols.supernodes import Home, SuperNode, SuperNodeSettings
+from recado.protocols.supernodes.messages import CAUSES, RoleChanged, TurmoilCast, sizer_of
+from recado.protocols.supernodes.state import Child
+from recado.sim.kernel import stream
+from recado.sim.memory import use_large_pages
 
 SAMPLE_SECONDS = 300.0
+MANY = 2_000
+"""Peers from which on it matters how memory is laid out."""
 VIEWS = 8
 """Views that are looked at in a sample."""
 
@@ -41,8 +48,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     event_seconds: float = 30.0
     statistical: bool = False
     """Filters are drawn as in ablation A2."""
-    causes: bool = False
-    """Count upload by cause, too."""
+    interior_failure_prob: float = 0.0
+    """R20: so often a member that should pass an event on in the tree fails to; its part of the layer goes without."""
+    causes: float = 0.0
+    """Of so many peers upload is counted by cause, too; that slows them down."""
 
 
 class Entries:
@@ -91,6 +100,66 @@ class Entries:
         return self.first + self.promoted + self.budget + self.standby
 
 
+class FailingPeer(SuperNode):
+    """A peer that may fail while it is responsible for a part of the event tree (R20).
+
+    It has the event, and so has its family; what it should have sent to other members is lost, as if it had left then.
+    """
+
+    __slots__ = ("failure_prob",)
+    failure_prob: float
+
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        effects = super().handle(stimulus, now, rng)
+        if type(stimulus) is Received and type(stimulus.message) is TurmoilCast:
+            kept = [one for one in effects if not (type(one) is Send and type(one.message) is TurmoilCast)]
+            if len(kept) < len(effects) and rng.random() < self.failure_prob:
+                return kept
+        return effects
+
+
+def failing_peers(settings: SuperNodeSettings, failure_prob: float) -> Callable[[NodeId], SuperNode]:
+    """What makes the peers of a simulation, in which all of them may fail."""
+    home, size_of = Home(settings.max_log), sizer_of(settings)
+
+    def make(node: NodeId) -> FailingPeer:
+        peer = FailingPeer(node, settings, home, size_of)
+        peer.failure_prob = failure_prob
+        return peer
+
+    return make
+
+
+class CountedPeer(SuperNode):
+    """A peer whose upload is counted by cause."""
+
+    __slots__ = ("sent",)
+    sent: Callable[[int, Sequence[Effect]], None]
+
+    def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
+        effects = super().handle(stimulus, now, rng)
+        assert isinstance(self.me, int)
+        self.sent(self.me, effects)
+        return effects
+
+
+def counted_peers(
+    settings: SuperNodeSettings, counts: Callable[[int], bool], sent: Callable[[int, Sequence[Effect]], None]
+) -> Callable[[NodeId], SuperNode]:
+    """What makes the peers of a simulation, of whom some are counted."""
+    home, size_of = Home(settings.max_log), sizer_of(settings)
+
+    def make(node: NodeId) -> SuperNode:
+        assert isinstance(node, int)
+        if not counts(node):
+            return SuperNode(node, settings, home, size_of)
+        peer = CountedPeer(node, settings, home, size_of)
+        peer.sent = sent
+        return peer
+
+    return make
+
+
 class Samples:
     """The composition, again and again; and how many entries of views are of peers that have left."""
 
@@ -99,6 +168,8 @@ class Samples:
         self.found: list[dict[str, float]] = []
         self.hourly: dict[int, float] = {}
         self.dead = self.looked_at = self.violations = 0
+        self.brothers = self.known = 0
+        """Of all children, the brothers that they have and those of them that they know."""
         self._rng = stream(peers.seed, "samples")
 
     def take(self) -> None:
@@ -107,9 +178,12 @@ class Samples:
             shares = peers.shares()
             self.found.append({**shares, "live": float(len(peers.live))})
             self._look_at_views()
+            self._look_at_families()
             self._check()
 
     def note_hour(self) -> None:
+        if len(self.peers.live) > MANY:
+            use_large_pages()
         if self.peers.live:
             self.hourly[round(self.peers.simulation.now / HOUR)] = self.peers.shares()["super"]
 
@@ -120,6 +194,18 @@ class Samples:
             if layer is not None and layer.active:
                 self.looked_at += len(layer.membership)
                 self.dead += sum(member.endpoint not in live for member in layer.membership.members)
+
+    def _look_at_families(self) -> None:
+        """Brothers are children of the same father who is there."""
+        families: dict[Any, dict[NodeId, Child]] = {}
+        for machine in self.peers.machines():
+            child = machine.state.child
+            if child is not None and child.father in self.peers.live:
+                families.setdefault(child.father, {})[machine.me] = child
+        for family in families.values():
+            self.brothers += len(family) * (len(family) - 1)
+            for node, child in family.items():
+                self.known += sum(one in family for one in child.brothers(node))
 
     def _check(self) -> None:
         """I2 and I4: a father has the filter of his children, and stand-bys have no children."""
@@ -138,6 +224,8 @@ class Samples:
                 found[f"share.{name}"] = fsum(one[name] for one in self.found) / len(self.found)
             share = fsum(one["k"] for one in self.found) / len(self.found)
             found["share.k_per_active"] = share / (1 - share) if share < 1 else 0.0
+        if self.brothers:
+            found["brothers.known"] = self.known / self.brothers
         if self.looked_at:
             found["dead"] = self.dead / self.looked_at
         found |= {f"hour.{hour}.super": share for hour, share in self.hourly.items()}
@@ -146,6 +234,7 @@ class Samples:
 
 def measure_run(run: Run) -> Numbers:
     """Let it happen, and measure it."""
+    started = time.process_time()
     population = Population(
         rate=run.rate,
         redundancy=run.redundancy,
@@ -155,11 +244,17 @@ def measure_run(run: Run) -> Numbers:
     )
     settings = SuperNodeSettings(**{"event_repair": False, **run.options})
 
-    def watch(step: Step) -> None:
-        stints.watch(step)
+    def counts(node: int) -> bool:
+        return int((node + 1) * run.causes) > int(node * run.causes)
 
-    peers = Peers(population, settings, run.seed, watch=watch if run.causes else None)
+    make: Callable[[NodeId], SuperNode] | None = None
+    if run.interior_failure_prob:
+        make = failing_peers(settings, run.interior_failure_prob)
+    elif run.causes:
+        make = counted_peers(settings, counts, lambda *step: stints.sent(*step))  # noqa: PLW0108  # made below
+    peers = Peers(population, settings, run.seed, make=make)
     stints, entries, samples = Stints(peers, run.bin_hours * HOUR), Entries(peers), Samples(peers)
+    stints.counts = counts
     events = Deliveries(peers, run.event_seconds) if run.workload else None
     _observe(peers, stints, entries, events)
     if run.statistical:
@@ -170,7 +265,7 @@ def measure_run(run: Run) -> Numbers:
     peers.run(warm)
     stints.start_counting()
     entries.counting = True
-    before = len(peers.records)
+    before, paid = len(peers.records), _family_bytes(peers)
     _repeat(peers, warm, SAMPLE_SECONDS, end, samples.take)
     if events is not None:
         events.publish_until(max(warm + 1, end - max(SETTLE_SECONDS + 1, min(0.5 * HOUR, 0.25 * (end - warm)))))
@@ -179,13 +274,31 @@ def measure_run(run: Run) -> Numbers:
     arrivals = len(peers.records) - before
     found = {**stints.numbers(), **samples.numbers(), **_entry_numbers(entries, arrivals, end - warm)}
     found |= _takeover_numbers(peers, warm)
+    if stints.seconds[SUB]:
+        for cause, sent in _family_bytes(peers).items():
+            found[f"family.{cause}.rate"] = (sent - paid[cause]) / stints.seconds[SUB]
     if events is not None:
         found |= events.numbers()
     found |= {"arrivals": arrivals, "steps": peers.simulation.steps}
+    found |= {"processor.minutes": (time.process_time() - started) / 60, "memory.gigabytes": _most_gigabytes()}
     dead, hours = found.get("dead"), found.get("layer.hours")
     if isinstance(dead, float) and isinstance(hours, float):
         found["stale_seconds"] = dead * hours * HOUR
     return found
+
+
+def _most_gigabytes() -> float:
+    """What the process has had at most, with all that it did before."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def _family_bytes(peers: Peers) -> dict[str, int]:
+    """What was sent so far, by fathers and children together, so that they know of each other."""
+    sent = peers.simulation.sent
+    return {
+        cause: sum(one.bytes for kind, one in sent.items() if CAUSES.get(kind) == cause)
+        for cause in ("keep-alive", "brothers")
+    }
 
 
 def _observe(peers: Peers, stints: Stints, entries: Entries, events: Deliveries | None) -> None:

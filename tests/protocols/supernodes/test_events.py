@@ -125,6 +125,23 @@ def test_an_event_whose_father_is_gone_waits_for_the_next_one():
     assert world.who_got("e") == world.who_wants(event)
 
 
+def test_an_event_that_a_brother_repaired_is_still_published_when_that_brother_becomes_the_father():
+    world = World(quick(event_repair_seconds=4.0))
+    for node, filter in enumerate(("v < 9", "v < 2", "v < 2", "v < 2")):
+        world.come(node, filter)
+        world.run(15)
+    world.publish(0, "first", v=0)  # nodes repair events once they know of any
+    world.run(10)
+    world.go(1)
+    world.publish(3, "e", v=0)
+    world.run(15)
+    assert world.role(2) == "sub"
+    assert world.who_got("e") == [2, 3]  # by repair
+    world.run(100)
+    assert world.role(2) == "super"
+    assert world.who_got("e") == [0, 2, 3]
+
+
 def test_a_joining_node_publishes_once_it_has_joined():
     world = World()
     world.come(0, "v < 9")

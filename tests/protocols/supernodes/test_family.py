@@ -81,6 +81,30 @@ def test_a_joiner_is_sent_elsewhere_until_somebody_has_the_filters():
     assert world.state(1).layer.filters_loaded
 
 
+def test_joiners_that_know_only_each_other_ask_for_somebody_else():
+    world = World()
+    world.come(0, "f == 0")
+    world.run(5)
+    world.come(1, "f == 1", seeds=(2,))
+    world.come(2, "f == 2", seeds=(1,))
+    world.run(120)
+    assert [world.role(node) for node in (1, 2)] == ["super", "super"]
+
+
+def test_a_child_does_not_take_itself_for_one_that_it_may_ask():
+    """A father may still know it as a member that it was under another filter."""
+    world = World()
+    family(world, 2)
+    world.run(60)
+    child = world.state(2).child
+    child.seeds = (2,)
+    world.go(0)
+    world.go(1)
+    world.run(200)
+    assert 2 not in world.state(2).seeds
+    assert world.role(2) == "super"
+
+
 def test_two_that_join_at_once_with_a_new_filter_both_become_super_nodes():
     world = World()
     world.come(0, "f == 0")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.supernodes.world import World, check, check_settled, quick
+from protocols.supernodes.world import World, check, check_settled, family, quick
 from recado.model.event import Event
 from recado.protocols.machine import Send, SetTimer
 from recado.protocols.supernodes import messages as m
@@ -86,6 +86,8 @@ def lie(world):
 
 
 def garble(world):
+    many = tuple(range(30_000))
+
     def attack(rng):
         for to in world.live():
             yield to, "garbage"
@@ -94,7 +96,7 @@ def garble(world):
             yield to, m.FilterCheck("no ( filter")
             yield to, m.JoinRequest(Member(-1, HOSTILE, "true"), "full")
             yield to, m.Promotion(to, "", -3, (to, to))
-            yield to, m.TurmoilSubnode((1, rng.randrange(1, 9)), Event("x"), tuple(range(30_000)))
+            yield to, m.TurmoilSubnode((1, rng.randrange(1, 9)), Event("x"), many)
 
     return attack
 
@@ -145,6 +147,41 @@ def test_a_flood_is_cut_to_the_allowance():
     assert len(answers) <= GUARDED.peer_burst + 61 * GUARDED.peer_messages_per_second
     assert world.state(0).guard.dropped["too many"] > 9_000
     assert len(world.state(0).guard.links) < 100
+
+
+def test_a_child_that_swallows_keep_alives_parts_nobody_from_the_father():
+    world = Besieged(GUARDED)
+    family(world, 6)
+    world.run(60)
+    machine = world.simulation.nodes[3].machine
+
+    class Swallower:
+        state = machine.state
+
+        def handle(self, stimulus, now, rng):
+            effects = machine.handle(stimulus, now, rng)
+            return [
+                one for one in effects if type(one) is not Send or type(one.message) not in (m.Promotion, m.LiveNodes)
+            ]
+
+    begun = world.simulation.now
+    world.simulation.nodes[3].machine = Swallower()
+    world.run(300)
+    assert [world.role(node) for node in range(1, 7)] == ["super"] + ["sub"] * 5
+    assert world.children(1) == [2, 3, 4, 5, 6]
+    assert all(world.state(node).child.father == 1 for node in range(2, 7))
+    assert {one[2] for one in world.sent(m.Promotion, begun) if one[3].direct} == {3, 4, 5, 6}
+    world.go(5)
+    world.run(120)
+    assert world.children(1) == [2, 3, 4, 6]
+    check(world)
+
+
+def test_a_keep_alive_that_comes_back_is_not_sent_again():
+    world = Besieged(GUARDED)
+    family(world, 6)
+    world.run(300)
+    assert not [one for one in world.sent(m.Promotion) if one[3].direct]
 
 
 def test_a_member_that_takes_events_and_passes_none_on_is_made_good_by_repair():

@@ -7,6 +7,7 @@ import pytest
 from protocols.supernodes.world import World, check, check_settled, quick
 from recado.protocols.supernodes import SettingsError, SuperNodeSettings, membership
 from recado.protocols.supernodes import messages as m
+from recado.protocols.supernodes.members import Change, Member
 from recado.protocols.supernodes.sizer import update
 from recado.protocols.supernodes.state import Sizer
 from recado.sim.draws import uniform
@@ -78,6 +79,23 @@ def test_a_live_member_that_was_taken_for_gone_enters_again():
     world.fire(0, "leave")
     world.run(60)
     assert one.layer.key != old
+    check_settled(world)
+
+
+def test_one_whose_departure_is_told_before_its_entry_enters_again():
+    """Otherwise it takes itself for a member that nobody else knows, for ever: views are equal."""
+    world = layer_of(6)
+    world.come(9, "f == 9")
+    while not (layer := world.state(9).layer) or not layer.endpoints_loaded:
+        world.run(0.1)
+    key = layer.key
+    out = []
+    member = Member(key, 9, "f == 9")
+    membership.learn(world.state(9), layer, Change((77, 1), (), (key,), frozenset()), out)
+    membership.learn(world.state(9), layer, Change((78, 1), (member,), (), frozenset({key})), out)
+    assert not layer.announced
+    assert layer.key != key
+    world.run(120)
     check_settled(world)
 
 
@@ -194,6 +212,38 @@ def test_a_limit_leaves_what_is_not_used_and_slices_share_it():
     sizer.entries = 180
     update(sizer, 114_000 + 200_000, limit)  # above the limit
     assert sizer.cap == 0.0
+
+
+@pytest.mark.parametrize("mode", ["increment", "limit"])
+def test_slots_never_cost_more_than_the_budget(mode):
+    """A slot costs what an entry has cost; all leaders together, and whatever the rate was before."""
+    rng = Random(mode)
+    for _ in range(500):
+        slices, budget = rng.choice((1, 4)), rng.uniform(0, 500)
+        settings = SuperNodeSettings(budget_bytes_per_second=budget, budget_mode=mode, slices=slices)
+        sizer, upload = Sizer(0), 0
+        for _ in range(5):
+            used, sizer.entries = rng.randrange(200_000), rng.randrange(100)
+            entries, upload = sizer.entries, upload + used
+            update(sizer, upload, settings)
+            assert sizer.cap >= 0
+            if sizer.cap:
+                spent = sizer.cap * slices * used / entries + (used if mode == "limit" else 0)
+                assert spent <= budget * settings.sizer_seconds * (1 + 1e-9)
+
+
+def test_a_leader_makes_no_more_slots_than_it_has_worked_out():
+    world = layer_of(6, quick(budget_bytes_per_second=1.0))
+    state = min(world.states(), key=lambda one: one.layer.key)
+    state.layer.sizer.rate, state.layer.sizer.cap = 1.0, 3.5
+    state.layer.pending_joins.clear()
+    for _ in range(10):
+        world.fire(state.me, "slot")
+        check(world)
+        if state.layer.sizer.generated == 3:
+            break
+    world.run(60)
+    assert state.layer.sizer.generated == 3
 
 
 def test_slots_are_split_equally_the_first_get_one_more():

@@ -2,6 +2,7 @@
 
 from protocols.supernodes.world import World, check_settled, family, quick
 from recado.protocols.supernodes import messages as m
+from recado.protocols.supernodes.load import is_over
 
 FAIR = quick(fair=True, event_repair=False)
 
@@ -69,6 +70,41 @@ def test_a_stranger_cannot_use_a_child_as_a_relay():
     world.give(2, 0, m.Relay(((1, cast),)))
     world.run(0.05)
     assert not [one for one in world.sends if one[1] == 2 and one[0] >= begun]
+
+
+def most_in_a_minute(settings, most_events=40):
+    """The largest upload of a super node in a minute in which everybody publishes, in bytes a second."""
+    world = families(settings)
+    world.run(60)
+    nodes = {one.me: world.simulation.nodes[one.me] for one in world.states() if one.role == "super" and one.me}
+    before = {name: one.up_bytes for name, one in nodes.items()}
+    for number in range(most_events):
+        world.publish(world.rng.choice(world.live()), f"e{number}", v=1)
+        world.run(1.5)
+    world.run(10)
+    for number in range(most_events):
+        assert world.who_got(f"e{number}") == sorted(world.live())
+    check_settled(world)
+    return max(one.up_bytes - before[name] for name, one in nodes.items()) / 70
+
+
+def test_who_has_sent_as_much_as_it_may_lets_its_children_send_the_rest():
+    free = most_in_a_minute(quick(event_repair=False))
+    bound = most_in_a_minute(quick(event_repair=False, max_upload_bytes_per_second=20.0, upload_seconds=30.0))
+    assert bound < 0.8 * free  # one relay and one chain an event remain
+
+
+def test_who_has_sent_as_much_as_it_may_serves_no_downloads():
+    world = families(quick(max_upload_bytes_per_second=20.0, upload_seconds=1_000.0), fathers=3, size=2)
+    father = world.state(10).layer
+    father.up += 30_000
+    assert is_over(world.state(10), father)
+    begun = world.simulation.now
+    world.give(10, 0, m.EndpointsRequest())
+    world.give(10, 0, m.EndpointsRequest(4))  # refused often enough
+    world.run(1)
+    answers = [type(one[3]) for one in world.sends if one[0] >= begun and one[1] == 10 and one[2] == 0]
+    assert [one for one in answers if one in (m.TryAnother, m.Endpoints)] == [m.TryAnother, m.Endpoints]
 
 
 def concurrent(settings):

@@ -47,6 +47,8 @@ def test_what_is_sent_comes_back(message):
         m.Promotion("a", "n", 1, MANY),
         m.Promotion("a", "n", -1, ("b",)),
         m.LiveNodes(1, MANY),
+        m.Brothers("a", MANY),
+        m.KeepAlive("a", -1),
         m.JoinRequest(Member(-1, "a", "true"), "full"),
         m.JoinRequest(Member(1, "a", "( ("), "full"),
         m.JoinRequest(Member(1, "a", "true"), "half"),

@@ -114,6 +114,44 @@ def test_what_nobody_has_is_reported_as_a_gap():
     assert sorted(gaps, key=lambda one: one[0]) == [(node, Missed(source, 1, 2)) for node in (1, 2, 3, 4)]
 
 
+def test_nothing_is_said_to_a_member_that_is_not_known_yet():
+    """What its own filter accepts says nothing about the one who asks: that would hide what is missing."""
+    world = World(ORDERED)
+    world.come(0, "f == 0")
+    world.run(5)
+    for number in range(6):
+        world.publish(0, f"e{number}", f=number % 2)
+    world.run(5)
+    source, key = world.state(0).source, world.state(0).layer.key
+    for asker in (key, key - 1):
+        world.give(0, 0, m.Fetch(source, 0, 6, asker))
+    world.run(0.01)
+    known, unknown = (one[3] for one in world.sent(m.Fetched))
+    assert known.numbers == (1, 3, 5)
+    assert [number for number, _ in known.events] == [1, 3, 5]
+    assert (unknown.numbers, unknown.events) == (None, ())
+
+
+def test_a_stamper_that_is_gone_is_not_asked_again():
+    """Two super nodes have an event of a publisher whose first father has died; one of them lacks an earlier one."""
+    world = World(ORDERED)
+    for node, filter in enumerate(("v < 9", "v < 3", "v < 3", "v < 5", "v < 6")):
+        world.come(node, filter)
+        world.run(15)
+    for number in range(4):
+        lost = {3} if number == 2 else ()
+        world.simulation.network = Lossy(lambda sender, receiver, now, lost=lost: receiver in lost)
+        world.publish(2, f"e{number}", v=1)
+        world.run(0.5)
+    world.simulation.network = Mesh(lambda: 0.1)
+    world.go(1)
+    begun = world.simulation.now
+    world.run(200)
+    asked = [one[2] for one in world.sent(m.Fetch, begun) if one[1] == 3]
+    assert asked.count(1) <= 1
+    assert got(world, 3) == got(world, 4) == ["e0", "e1", "e2", "e3"]
+
+
 def test_nothing_is_asked_for_what_the_filter_does_not_accept():
     world = World(ORDERED)
     family(world, 4)

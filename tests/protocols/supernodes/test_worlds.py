@@ -1,4 +1,4 @@
-"""Random small worlds, many seeds: churn, crashes and slow links. Invariants hold, and runs repeat step by step."""
+"""Random small worlds, many seeds: churn, crashes, partitions, slow links. Invariants hold, and runs repeat exactly."""
 
 import os
 from hashlib import blake2b
@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from protocols.supernodes.world import World, check, check_settled, quick
-from recado.protocols.pubsub import Leave, Left
+from recado.protocols.pubsub import Leave, Left, Missed
 from recado.protocols.supernodes.messages import RoleChanged
 from recado.sim.draws import constant, exponential, uniform
+from recado.sim.faults import Cuts
+from recado.sim.network import Mesh
 
-SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "20"))
+SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "12"))
 
 FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 
@@ -25,7 +27,10 @@ BEYOND = {
     "large": {"family_most": 2},
     "large and graceful": {"family_most": 2, "graceful": True, "linger_seconds": 20.0},
     "ordered": {"ordered": True, "order_seconds": 1.0},
+    "brothers by enquiry": {"brothers": "enquiry"},
     "graceful": {"graceful": True, "linger_seconds": 20.0},
+    "partitions": {"reunite_share": 0.3},
+    "partitions and order": {"reunite_share": 0.3, "ordered": True, "order_seconds": 1.0},
 }
 """The switches beyond the document, each of which the worlds are run with."""
 
@@ -64,8 +69,10 @@ class RandomWorld(World):
     def __init__(self, seed, shared=True, **switches):
         rng = Random(f"world {seed}")
         self.digest = blake2b()
-        super().__init__(any_settings(rng, **switches), seed, delay=any_delay(rng), shared=shared, watch=self._digest)
+        settings, self.cuts = any_settings(rng, **switches), Cuts(Mesh(any_delay(rng)))
+        super().__init__(settings, seed, network=self.cuts, shared=shared, watch=self._digest)
         self.life, self.next, self.published = rng, 0, []
+        self.divided = False
         self.steps = 0
 
     def _digest(self, step):
@@ -81,9 +88,11 @@ class RandomWorld(World):
         while self.simulation.now < end:
             self.run(self.life.expovariate(1 / 3))
             what = self.life.random()
+            if self.settings.reunite_share and self.life.random() < 0.1:
+                self.divide_or_join()
             if what < 0.45:
                 self.grow()
-            elif what < 0.7 and len(self.actives()) > 2:
+            elif what < 0.7 and len(self.actives()) > 2 and not self.divided:
                 self.depart(self.life.choice(self.live()))
                 if not self.actives():  # nobody is left who knows anybody: not a case that a peer could mend
                     return
@@ -91,6 +100,18 @@ class RandomWorld(World):
                 self.speak()
             else:
                 self.change(self.life.choice(self.live()))
+
+    def divide_or_join(self):
+        """Some peers are out of reach of the others for a while; who comes meanwhile is on the side of the most.
+
+        Nobody leaves meanwhile: who knows nobody of the other part that is still there cannot find it again.
+        """
+        self.divided = not self.divided
+        if self.divided:
+            live = self.live()
+            self.cuts.split(self.life.sample(live, len(live) // 3))
+        else:
+            self.cuts.join()
 
     def depart(self, node):
         """Without a word; or, if nodes do that, now and then in good order."""
@@ -159,6 +180,7 @@ def test_invariants_beyond_the_document(switch, seed):
 
 def live_and_settle(world):
     world.live_through(240)
+    world.cuts.join()
     # nobody gets an event twice; that nobody gets what it did not ask for (I6), the world checks at every delivery
     got = [(node, event) for _, node, event in world.deliveries]
     assert len(got) == len(set(got))
@@ -172,6 +194,52 @@ def live_and_settle(world):
         event = world.publish(publisher, f"last{number}", v=world.life.randrange(9), w="y")
         world.run(40)
         assert world.who_got(event.id) == world.who_wants(event)
+
+
+class WatchedWorld(RandomWorld):
+    """Knows of every event who should have it: who was in the layer then, or below a father who was."""
+
+    def __init__(self, seed, **switches):
+        self.expected = {}
+        super().__init__(seed, **switches)
+
+    def publish(self, node, id, **attributes):
+        event = super().publish(node, id, **attributes)
+        state = self.state(node)
+        takers = {one: self.filters[one] for one in self.who_wants(event) if one != node and self.attached(one)}
+        self.expected[id] = state.source, state.number + 1, takers
+        return event
+
+    def attached(self, node):
+        state = self.state(node)
+        if state.layer is not None:
+            return state.layer.active and state.layer.announced and state.layer.filters_loaded
+        father = state.child.father if state.child is not None else None
+        return father in self.live() and node in self.children_of(father) and self.attached(father)
+
+    def children_of(self, node):
+        layer = self.state(node).layer
+        return layer.children if layer is not None else ()
+
+    def unaware(self):
+        """Who is alive, wanted an event that another one who is alive has got, and neither has it nor knows of it."""
+        got = {(node, id) for _, node, id in self.deliveries if node in self.live()}
+        gaps = [(node, fact) for _, node, fact in self.facts if type(fact) is Missed]
+        for id, (source, number, takers) in self.expected.items():
+            if any(event == id and self.state(node).source != source for node, event in got):
+                for node, filter in takers.items():
+                    told = [gap for one, gap in gaps if one == node and gap.publisher == source]
+                    known = any(gap.after < number <= gap.upto for gap in told)
+                    if node in self.live() and self.filters[node] == filter and (node, id) not in got and not known:
+                        yield node, id
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_who_is_not_given_an_event_knows_that_it_missed_it(seed):
+    world = WatchedWorld(seed, **BEYOND["ordered"])
+    world.live_through(240)
+    world.run(400)
+    assert not list(world.unaware())
 
 
 @pytest.mark.parametrize("seed", range(min(SEEDS, 6)))
@@ -216,3 +284,15 @@ def test_a_father_has_exactly_one_normal_successor(seed):
 @pytest.mark.parametrize("seed", range(SEEDS, 11 * SEEDS))
 def test_invariants_of_many_more(seed):
     test_invariants(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(SEEDS, 11 * SEEDS))
+def test_with_order_of_many_more(seed):
+    test_who_is_not_given_an_event_knows_that_it_missed_it(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12, 132))
+def test_partitions_of_many_more(seed):
+    test_invariants_beyond_the_document("partitions", seed)

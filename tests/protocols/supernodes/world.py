@@ -8,7 +8,7 @@ from recado.filters.evaluate import matches
 from recado.filters.expression import parse
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.protocols.baselines.algebra import covers
+from recado.protocols.algebra import covers
 from recado.protocols.machine import LinkUp, Received, TimerFired
 from recado.protocols.pubsub import Publish, Subscribe, Unsubscribe
 from recado.protocols.supernodes import Home, SuperNode, SuperNodeSettings, sizer_of
@@ -166,9 +166,11 @@ def fits(father, child):
 
 
 def check(world):
-    """I2, I3, I4: what holds at every moment."""
+    """I2, I3, I4, and no more slots than the sizer's budget pays: what holds at every moment."""
     for state in world.states():
         layer, child = state.layer, state.child
+        if layer is not None and layer.sizer is not None:
+            assert layer.sizer.ready <= layer.sizer.generated <= layer.sizer.cap
         if child is not None:
             assert child.father != state.me
             father = world.simulation.nodes[child.father]

@@ -2,7 +2,8 @@
 
 ``SuperNode`` is the machine of one peer. The modules follow the protocol: ``members`` (views and shared tables),
 ``membership`` (the layer in which everybody knows everybody), ``family`` (joining by filter, keep-alive, promotion,
-stand-bys), ``sizer``, ``dissemination`` and ``repair`` (events). The state that they share is in ``state``.
+stand-bys), ``enquiry`` (the document's first way to know brothers), ``sizer``, ``dissemination`` and ``repair``
+(events). The state that they share is in ``state``.
 """
 
 from recado.protocols.supernodes.members import Home

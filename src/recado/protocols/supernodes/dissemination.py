@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from recado.model.event import Event
-from recado.protocols.baselines.algebra import answers
+from recado.protocols.algebra import answers
 from recado.protocols.machine import Deliver, Send, SetTimer
 from recado.protocols.pubsub import Notified
-from recado.protocols.supernodes import order
-from recado.protocols.supernodes.load import delegate
+from recado.protocols.supernodes import enquiry, order
+from recado.protocols.supernodes.load import delegate, give_back, may_relay
 from recado.protocols.supernodes.members import SPACE, Endpoint
 from recado.protocols.supernodes.membership import draw_fanout, note_departure
 from recado.protocols.supernodes.messages import EventId, PublishUp, TurmoilCast, TurmoilReject, TurmoilSubnode
@@ -81,7 +81,9 @@ def on_publish_up(state: State, sender: Endpoint, message: PublishUp, out: Out) 
 
 
 def _publish_for(state: State, sender: Endpoint, published: Publication, out: Out) -> None:
-    if consume(state, published, out):
+    """What a repair brought here may not be published yet: the publisher's last father may have died before that."""
+    new = consume(state, published, out)
+    if new or _was_recovered(state, published.id):
         if answers(published.event)(state.filter):
             pass_to_brood(state, published, sender, out)
         pass_out(state, published, sender, out)
@@ -92,6 +94,22 @@ def publish_up_failed(state: State, to: Endpoint, message: PublishUp, out: Out) 
     if len(state.outbox) < state.settings.max_outbox:
         state.outbox.append(Publication(message.id, message.event))
         out.append(SetTimer("outbox", OUTBOX_SECONDS))
+
+
+def _was_recovered(state: State, event_id: EventId) -> bool:
+    """Did a repair bring it? That is asked once: from now on it is published."""
+    if state.events is None or event_id not in state.events.recovered:
+        return False
+    del state.events.recovered[event_id]
+    return True
+
+
+def recover(state: State, published: Publication, out: Out) -> bool:
+    """Take an event that a repair brought. False if it was known."""
+    new = consume(state, published, out)
+    if new and state.events is not None:
+        state.events.recovered[published.id] = None
+    return new
 
 
 def consume(state: State, published: Publication, out: Out) -> bool:
@@ -138,6 +156,7 @@ def _remember(state: State, events: Events, published: Publication) -> None:
             break
         del bodies[oldest]
         events.history.pop(oldest, None)
+        events.recovered.pop(oldest, None)
         events.stamps.pop(oldest, None)
         events.before.pop(oldest, None)
     while len(events.seen) > 4 * settings.max_events:
@@ -227,7 +246,7 @@ def on_turmoil_cast(state: State, sender: Endpoint, message: TurmoilCast, out: O
 def on_turmoil_reject(state: State, sender: Endpoint, message: TurmoilReject, out: Out) -> None:
     """Go on with the interval without the one that rejected it."""
     receive(state, message)
-    if state.layer is None and state.child is not None and state.settings.fair:
+    if state.layer is None and state.child is not None and may_relay(state):
         out.append(Send(state.child.father, message, "an answer to what was sent for the father"))
     _go_on(state, message.id, message.low, message.high, out)
 
@@ -236,6 +255,7 @@ def turmoil_cast_failed(state: State, to: Endpoint, message: TurmoilCast, out: O
     """Note the departure. The rest of the interval is lost, unless it may be tried again (R20)."""
     layer = state.layer
     if layer is None:
+        give_back(state, to, message, out)
         return
     key = (message.low - 1) % SPACE
     layer.neighbours.pop(key, None)
@@ -260,6 +280,17 @@ def add_neighbour(state: State, layer: Layer, key: int, endpoint: Endpoint) -> N
     known[key] = endpoint
     if len(known) > state.settings.max_neighbours:
         del known[next(iter(known))]
+
+
+def forget_partner(state: State, endpoint: Endpoint, out: Out) -> None:
+    """It cannot be reached: it is no partner any more, and taken for gone, so that nobody chooses it again."""
+    layer = state.layer
+    if layer is None:
+        return
+    keys = [key for key, known in layer.neighbours.items() if known == endpoint]
+    for key in keys or [member.key for member in layer.membership.members if member.endpoint == endpoint]:
+        layer.neighbours.pop(key, None)
+        note_departure(state, layer, key, out)
 
 
 # --- The chain through a family --------------------------------------------------------------------------------------
@@ -321,6 +352,7 @@ def on_turmoil_subnode(state: State, sender: Endpoint, message: TurmoilSubnode, 
 
 
 def turmoil_subnode_failed(state: State, to: Endpoint, message: TurmoilSubnode, out: Out) -> None:
+    enquiry.note_departure(state, to, out)
     home = household(state)
     if home is not None:
         home.children.pop(to, None)

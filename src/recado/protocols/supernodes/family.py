@@ -11,16 +11,18 @@ from functools import lru_cache
 
 import msgspec
 
-from recado.protocols.baselines.algebra import covers, name_of
+from recado.protocols.algebra import covers, name_of
 from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
-from recado.protocols.supernodes import membership
+from recado.protocols.supernodes import enquiry, membership
 from recado.protocols.supernodes.members import Endpoint, Member
 from recado.protocols.supernodes.messages import (
     Below,
+    BrotherGone,
     FatherLost,
     FilterCheck,
     FilterReply,
     JoinNode,
+    KeepAlive,
     KNodeAccept,
     LiveNodes,
     NotYourChild,
@@ -50,6 +52,9 @@ from recado.protocols.supernodes.state import (
 MOST_STEPS = 24
 """Down a large family, until a joiner begins again."""
 
+CLOSING_SHARE = 0.75
+"""Of the watchdog's grace. If a keep-alive has not come back by then, nobody has lost patience yet."""
+
 ANSWER_SECONDS = 10.0
 """How long a joiner waits for an answer."""
 
@@ -77,7 +82,8 @@ def _ask_for_representative(state: State, joining: Joining, out: Out) -> None:
     if not seeds:
         joining.contact = None
         joining.tried.clear()
-        if not state.seeds:
+        joining.vain += 1
+        if not state.seeds or joining.vain > 1:  # perhaps they are no members any more, and know only each other
             add_seeds(state, state.bootstrap)
             out.append(Report(SeedsWanted()))
         out.append(SetTimer("joining", state.settings.redirect_wait_seconds))
@@ -216,12 +222,17 @@ def on_join_node(state: State, sender: Endpoint, message: JoinNode, out: Out) ->
             return
         layer.children.setdefault(sender, layer.round)
         seeds = membership.known_members(state)
+        few = enquiry.choose_contacts(state, layer, sender) if settings.brothers == "enquiry" else ()
         if count_super_nodes(state, layer) >= settings.k:
-            send(state, sender, SuperNodeAccept(state.name, seeds), "a new child", out)
+            send(state, sender, SuperNodeAccept(state.name, seeds, few), "a new child", out)
         else:
             layer.pending_k[sender] = None
-            send(state, sender, KNodeAccept(state.name, seeds), "the filter has less than K super nodes", out)
-        keep_alive(state, out)
+            send(state, sender, KNodeAccept(state.name, seeds, few), "the filter has less than K super nodes", out)
+        if settings.brothers == "chain":
+            keep_alive(state, out)
+        elif not layer.rounds:
+            layer.rounds = True
+            out.append(SetTimer("keepalive", settings.keepalive_seconds))
 
 
 def find_cover(state: State, layer: Layer, text: str) -> Member | None:
@@ -272,6 +283,8 @@ def on_accept(state: State, sender: Endpoint, message: SuperNodeAccept | KNodeAc
     if joining is not None and joining.contact == sender and joining.representative:
         _become_child(state, sender, "accepted by a super node", out)
     child = state.child
+    if state.settings.brothers == "enquiry" and child is not None and child.father == sender:
+        enquiry.begin(state, child, message.brothers, out)
     if state.brood is not None and state.brood.children:
         return  # who has children is no stand-by
     if type(message) is KNodeAccept and child is not None and child.father == sender and state.layer is None:
@@ -306,6 +319,17 @@ def on_parent_node(state: State, sender: Endpoint, message: ParentNode, out: Out
 # --- The keep-alive (2.7) --------------------------------------------------------------------------------------------
 
 
+def _in_order(state: State, home: Layer | Brood) -> tuple[Endpoint, ...]:
+    """The children as the keep-alive goes through them: those with filters of their own are the last."""
+    children = tuple(home.children)
+    if state.settings.promotion_policy == "lifo":
+        children = children[::-1]
+    if state.layer is None or not state.layer.covered:
+        return children
+    covered = state.layer.covered
+    return (*(one for one in children if one not in covered), *(one for one in children if one in covered))
+
+
 def keep_alive(state: State, out: Out) -> None:
     """A round begins: now, because it is due or a child came."""
     home = household(state)
@@ -316,20 +340,38 @@ def keep_alive(state: State, out: Out) -> None:
         return
     home.round += 1
     home.rounds = True
-    children = tuple(home.children)
-    if state.settings.promotion_policy == "lifo":
-        children = children[::-1]
+    if state.settings.brothers == "enquiry":
+        _begin_chain(state, home, out)
+        out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
+        return
     above = state.child.father if state.child is not None else None
-    covered: tuple[Endpoint, ...] = ()
+    covered = 0
     if state.layer is not None and state.layer.covered:
-        covered = tuple(one for one in children if one in state.layer.covered)
-        state.layer.covered = {one: state.layer.covered[one] for one in covered}
-        children = (*(one for one in children if one not in state.layer.covered), *covered)
+        layer = state.layer
+        layer.covered = {one: layer.covered[one] for one in layer.children if one in layer.covered}
+        covered = len(layer.covered)
+    children = _in_order(state, home)
     seeds = membership.known_members(state)
-    chain = Promotion(state.me, state.name, home.round, children, seeds, above, len(covered))
+    chain = Promotion(state.me, state.name, home.round, children, seeds, above, covered)
     out.append(Send(children[0], chain, "a father tells his children that he lives"))
+    if state.settings.guard:
+        out.append(SetTimer("closing", CLOSING_SHARE * state.settings.watchdog_grace_seconds))
     send_down(state, out)
     out.append(SetTimer("keepalive", state.settings.keepalive_seconds))
+
+
+def round_is_open(state: State, out: Out) -> None:
+    """The keep-alive has not come back (``guard``); perhaps a child keeps it to itself. The father tells them all."""
+    home = household(state)
+    if home is None or home.closed >= home.round or not home.children:
+        return
+    covered = sum(one in state.layer.covered for one in home.children) if state.layer is not None else 0
+    above = state.child.father if state.child is not None else None
+    children = _in_order(state, home)
+    seeds = membership.known_members(state)
+    message = Promotion(state.me, state.name, home.round, children, seeds, above, covered, direct=True)
+    for child in children[1:]:
+        out.append(Send(child, message, "the keep-alive did not come back"))
 
 
 def _stop_rounds(home: Layer | Brood, out: Out) -> None:
@@ -350,6 +392,8 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
         place = children.index(state.me)
     except ValueError:
         return
+    if message.direct and sender != message.father:
+        return
     if former is not None and former.father == message.father:
         former.chain = children
         _pass_on(state, message, place + 1, out)
@@ -365,6 +409,8 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
     else:
         child.place = place
         _arm(state, child, 0.0, out)
+    if message.direct:
+        return
     if place + 1 < len(children):
         out.append(Send(children[place + 1], message, "the keep-alive goes on to the next brother"))
     else:
@@ -374,6 +420,8 @@ def on_promotion(state: State, sender: Endpoint, message: Promotion, out: Out) -
 def _pass_on(state: State, message: Promotion, place: int, out: Out) -> None:
     """To the child at this place, or back to the father at the end of the chain."""
     children = message.children
+    if message.direct:
+        return
     if place < len(children):
         out.append(Send(children[place], message, "the keep-alive goes on to the next brother"))
     else:
@@ -416,6 +464,7 @@ def on_live_nodes(state: State, sender: Endpoint, message: LiveNodes, out: Out) 
     home = household(state)
     if home is None:
         return
+    home.closed = max(home.closed, min(message.round, home.round))
     if tuple(home.children) == message.children:
         return
     reached = set(message.children)
@@ -436,6 +485,82 @@ def on_not_your_child(state: State, sender: Endpoint, message: NotYourChild, out
     home = household(state)
     if home is not None and home.children.pop(sender, None) is not None and not home.children:
         _stop_rounds(home, out)
+
+
+# --- The keep-alive without a list (A1; see ``enquiry``) -------------------------------------------------------------
+
+
+def _begin_chain(state: State, home: Layer | Brood, out: Out) -> None:
+    """To the first child. Who has had this round does not pass it on again."""
+    if home.children:
+        children = list(home.children)
+        first = children[-1] if state.settings.promotion_policy == "lifo" else children[0]
+        message = KeepAlive(state.me, home.round, membership.known_members(state))
+        out.append(Send(first, message, "a father tells his children that he lives"))
+
+
+def on_keep_alive(state: State, sender: Endpoint, message: KeepAlive, out: Out) -> None:
+    joining = state.joining
+    if joining is not None and joining.representative and joining.contact == message.father:
+        _become_child(state, message.father, "reached by a keep-alive", out)  # it has overtaken the answer
+    child = state.child
+    if child is None or child.father != message.father:
+        out.append(Send(sender, BrotherGone(message.father), "this node has another father, or none"))
+        return
+    if message.round <= child.round:
+        return
+    child.round, child.seeds = message.round, message.seeds
+    enquiry.add(state, child, state.me)
+    child.place = child.chain.index(state.me)
+    _arm(state, child, 0.0, out)
+    _continue_chain(state, child, out)
+
+
+def _continue_chain(state: State, child: Child, out: Out) -> None:
+    following = next_brother(state, child)
+    if following is not None:
+        message = KeepAlive(child.father, child.round, child.seeds)
+        out.append(Send(following, message, "the keep-alive goes on to the next brother"))
+
+
+def next_brother(state: State, child: Child) -> Endpoint | None:
+    """Who comes after this node in its own list."""
+    if state.me not in child.chain:
+        return None
+    place = child.chain.index(state.me) + 1
+    return child.chain[place] if place < len(child.chain) else None
+
+
+def keep_alive_failed(state: State, to: Endpoint, message: KeepAlive, out: Out) -> None:
+    """Tell the family that this one is gone, and go on with the next one."""
+    home, child = household(state), state.child
+    if home is not None and message.father == state.me:
+        enquiry.note_departure(state, to, out)
+        if message.round == home.round:
+            _begin_chain(state, home, out)
+    elif child is not None and child.father == message.father:
+        enquiry.note_departure(state, to, out)
+        if message.round == child.round:
+            _continue_chain(state, child, out)
+
+
+def on_brother_gone(state: State, sender: Endpoint, message: BrotherGone, out: Out) -> None:
+    """Somebody tells of another; or who was sent a keep-alive or asked is not one of the family, and says so."""
+    home, child = household(state), state.child
+    if message.brother is not None:
+        if home is not None and message.father == state.me:
+            home.children.pop(message.brother, None)
+        elif child is not None and child.father == message.father:
+            enquiry.forget(state, child, message.brother)
+    elif home is not None and message.father == state.me:
+        if sender in home.children:
+            enquiry.note_departure(state, sender, out)
+            _begin_chain(state, home, out)
+    elif child is not None and child.father == message.father:
+        was_next = child.round and next_brother(state, child) == sender
+        enquiry.note_departure(state, sender, out)
+        if was_next:
+            _continue_chain(state, child, out)
 
 
 # --- Watchdog and promotion (2.8, 2.9) -------------------------------------------------------------------------------
@@ -462,8 +587,9 @@ def _watchdog(wait: float) -> SetTimer:
 
 def take_seeds(state: State, child: Child) -> None:
     """Those of the last keep-alive are alive; what the node knew when it joined is old."""
-    if child.seeds:
-        state.seeds = dict.fromkeys(child.seeds)
+    seeds = [one for one in child.seeds if one != state.me]
+    if seeds:
+        state.seeds = dict.fromkeys(seeds)
 
 
 def father_is_silent(state: State, out: Out) -> None:
@@ -577,6 +703,7 @@ def send_down(state: State, out: Out) -> None:
 
 
 def promoted_failed(state: State, to: Endpoint, message: Promoted, out: Out) -> None:
+    enquiry.note_departure(state, to, out)
     home = household(state)
     if home is not None and home.children.pop(to, None) is not None and not home.children:
         _stop_rounds(home, out)
@@ -593,7 +720,7 @@ def on_promoted(state: State, sender: Endpoint, message: Promoted, out: Out) -> 
         out.append(Send(sender, JoinNode(state.name, state.filter), "a covered child tells its new father its filter"))
     elif message.name != state.name or child.covered:
         return
-    child.father = sender
+    child.father, child.round = sender, 0
     child.chain = tuple(one for one in child.chain if one != sender)
     child.place = child.chain.index(state.me) if state.me in child.chain else 0
     child.since = state.now

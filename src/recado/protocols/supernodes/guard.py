@@ -4,6 +4,7 @@
 - Answers are taken only from those that were asked: downloads, views, repairs.
 - Trees and changes of the layer are taken only from its members, keep-alives only from the father or a known brother,
   and a promotion only from a brother.
+- A keep-alive that does not come back in time is told to every child by the father himself (``family``).
 - Departures that somebody tells of others are not believed: the node sees for itself whether they can be reached.
 - A request to join is taken from the newcomer itself or through a member, one for each endpoint at a time.
 
@@ -19,6 +20,7 @@ from weakref import WeakKeyDictionary
 from recado.errors import RecadoError
 from recado.protocols.machine import NodeId, Send
 from recado.protocols.supernodes import messages as m
+from recado.protocols.supernodes.load import may_relay
 from recado.protocols.supernodes.members import Endpoint, Membership
 from recado.protocols.supernodes.state import Guard, Out, State, household, send
 
@@ -110,7 +112,7 @@ def _is_plausible(state: State, sender: Endpoint, message: Any) -> bool:
             # a member that only itself knows of has to be heard, but not about others that are gone
             return all(not one.leaves and len(one.joins) <= state.settings.join_batch for one in changes)
         case m.MembershipCast() | m.TurmoilCast():
-            if layer is None or not layer.endpoints_loaded or state.settings.fair:
+            if layer is None or not layer.endpoints_loaded or may_relay(state):
                 return True
             return sender in endpoints_of(layer.membership)
         case m.JoinRequest(member=member, hops=hops):

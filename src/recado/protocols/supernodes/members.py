@@ -25,7 +25,7 @@ from weakref import ReferenceType, WeakValueDictionary, ref
 
 import msgspec
 
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.algebra import name_of
 from recado.protocols.wire import WireError
 
 SPACE = 1 << 63

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from recado.protocols.machine import CancelTimer, Report, Send, SetTimer
-from recado.protocols.supernodes.load import delegate
+from recado.protocols.supernodes.load import delegate, give_back, is_over, may_relay
 from recado.protocols.supernodes.members import SPACE, Change, Endpoint, Home, Member, Membership, Stamp
 from recado.protocols.supernodes.messages import (
     Active,
@@ -119,7 +119,11 @@ def on_endpoints_request(state: State, sender: Endpoint, message: EndpointsReque
 
 def _serves(state: State, layer: Layer, tries: int) -> bool:
     """Those that have given less than they got serve more often (5.1 of the document)."""
-    if state.settings.serving == "always" or tries >= MOST_REFUSALS:
+    if tries >= MOST_REFUSALS:
+        return True
+    if is_over(state, layer):
+        return False
+    if state.settings.serving == "always":
         return True
     return state.rng.random() < max(LEAST_SERVING, 1 - layer.up / (1 + layer.down))
 
@@ -494,7 +498,9 @@ def learn(state: State, layer: Layer, change: Change, out: Out) -> None:
             layer.full.pop(key, None)
     key = layer.key
     if not layer.announced:
-        if key in change.join_keys:
+        if key in change.join_keys and membership.find(key) is None:  # its departure was told before its entry
+            _enter_again(state, layer, out)
+        elif key in change.join_keys:
             _announced(state, layer, out)
     elif key in change.leave_keys and state.left:
         out.append(SetTimer("handover", FAREWELL_SECONDS))
@@ -604,7 +610,10 @@ def random_member(state: State, layer: Layer) -> Member | None:
 def membership_cast_failed(state: State, to: Endpoint, message: MembershipCast, out: Out) -> None:
     """Choose another member of the same interval, and note the departure."""
     layer = state.layer
-    if layer is None or not layer.endpoints_loaded:
+    if layer is None:
+        give_back(state, to, message, out)
+        return
+    if not layer.endpoints_loaded:
         return
     note_departure(state, layer, message.to, out)
     if message.low == message.high:
@@ -663,7 +672,7 @@ def _tell_leader(state: State, layer: Layer, keys: tuple[int, ...], out: Out) ->
 def on_departures(state: State, sender: Endpoint, message: Departures, out: Out) -> None:
     receive(state, message)
     layer = state.layer
-    if layer is None and state.child is not None and state.settings.fair:
+    if layer is None and state.child is not None and may_relay(state):
         out.append(Send(state.child.father, message, "an answer to what was sent for the father"))
     if layer is None or not layer.endpoints_loaded:
         return

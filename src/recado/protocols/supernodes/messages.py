@@ -61,6 +61,8 @@ class JoinNode(Message, frozen=True, tag="JN"):
 class SuperNodeAccept(Message, frozen=True, tag="SA"):
     name: str
     seeds: tuple[Endpoint, ...] = ()
+    brothers: tuple[Endpoint, ...] = ()
+    """A few of them, if children have to ask for the others (A1)."""
 
 
 class KNodeAccept(Message, frozen=True, tag="KA"):
@@ -68,6 +70,7 @@ class KNodeAccept(Message, frozen=True, tag="KA"):
 
     name: str
     seeds: tuple[Endpoint, ...] = ()
+    brothers: tuple[Endpoint, ...] = ()
 
 
 class ParentNode(Message, frozen=True, tag="PN"):
@@ -92,6 +95,8 @@ class Promotion(Message, frozen=True, tag="P"):
     """The father's father, in a large family."""
     covered: int = 0
     """So many of the last children have filters of their own, which the father's covers."""
+    direct: bool = False
+    """From the father himself, to be passed on to nobody."""
 
 
 class Below(Message, frozen=True, tag="B"):
@@ -104,6 +109,40 @@ class Below(Message, frozen=True, tag="B"):
 class LiveNodes(Message, frozen=True, tag="L"):
     round: int
     children: tuple[Endpoint, ...]
+
+
+class KeepAlive(Message, frozen=True, tag="K"):
+    """A1: the keep-alive without a list; each child knows whom it passes it on to."""
+
+    father: Endpoint
+    round: int
+    seeds: tuple[Endpoint, ...] = ()
+
+
+class BrothersWanted(Message, frozen=True, tag="BW"):
+    """A1: who are our brothers? With ``introduce``: tell them of me."""
+
+    father: Endpoint
+    introduce: bool
+
+
+class Brothers(Message, frozen=True, tag="BS"):
+    father: Endpoint
+    brothers: tuple[Endpoint, ...]
+
+
+class NewBrother(Message, frozen=True, tag="NB"):
+    """A1: this one, or the sender, is a child of our father now."""
+
+    father: Endpoint
+    brother: Endpoint | None = None
+
+
+class BrotherGone(Message, frozen=True, tag="BG"):
+    """A1: this one cannot be reached; or the sender is no child of this father."""
+
+    father: Endpoint
+    brother: Endpoint | None = None
 
 
 class Promoted(Message, frozen=True, tag="PD"):
@@ -291,6 +330,8 @@ class Fetched(Message, frozen=True, tag="FD"):
     upto: int
     numbers: tuple[int, ...] | None
     events: tuple[tuple[int, WireEvent], ...]
+    stamper: Endpoint | None = None
+    """Who can tell, if the sender cannot."""
 
 
 MESSAGES = (
@@ -299,7 +340,7 @@ MESSAGES = (
     | PromoteChild | NotYourChild | EndpointsRequest | Endpoints | FiltersRequest | Filters
     | JoinRequest | Departures | MembershipCast | ViewRepair | ViewRepairReply | TurmoilCast | TurmoilReject
     | TurmoilSubnode | PublishUp | RepairTurmoil | TurmoilRepairReply | Fetch | Fetched | Relay
-    | Returned | Demote
+    | Returned | Demote | KeepAlive | BrothersWanted | Brothers | NewBrother | BrotherGone
 )  # fmt: skip
 """The union that ``recado.protocols.wire.decoder`` takes."""
 
@@ -356,12 +397,17 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         FilterReply: lambda m: 0 if m.endpoint is None else endpoint,
         TryAnother: lambda m: endpoint * len(m.seeds),
         JoinNode: lambda m: whole if m.filter else 0,
-        SuperNodeAccept: empty,
-        KNodeAccept: empty,
+        SuperNodeAccept: lambda m: endpoint * len(m.brothers),
+        KNodeAccept: lambda m: endpoint * len(m.brothers),
         ParentNode: lambda m: endpoint + hashed,
         Promotion: lambda m: endpoint * (len(m.children) + (m.above is not None)),
         Below: lambda m: endpoint + hashed,
         LiveNodes: lambda m: endpoint * len(m.children),
+        KeepAlive: empty,
+        BrothersWanted: empty,
+        Brothers: lambda m: endpoint * len(m.brothers),
+        NewBrother: lambda m: 0 if m.brother is None else endpoint,
+        BrotherGone: lambda m: 0 if m.brother is None else endpoint,
         Promoted: empty,
         TakeOver: take_over,
         Took: empty,
@@ -384,7 +430,12 @@ def payload_sizes(settings: SuperNodeSettings) -> dict[type, Callable[[Any], int
         TurmoilSubnode: lambda m: event + endpoint * len(m.rest) + (0 if m.before < -1 else settings.slot_count_bytes),
         PublishUp: lambda m: event + event * len(m.recent),
         Fetch: lambda m: stamp + settings.slot_count_bytes,
-        Fetched: lambda m: stamp + settings.slot_count_bytes * len(m.numbers or ()) + event * len(m.events),
+        Fetched: lambda m: (
+            stamp
+            + settings.slot_count_bytes * len(m.numbers or ())
+            + event * len(m.events)
+            + (0 if m.stamper is None else endpoint)
+        ),
         RepairTurmoil: lambda m: stamp * len(m.ids),
         TurmoilRepairReply: lambda m: stamp * len(m.ids or ()) + event * len(m.events),
     }
@@ -427,6 +478,11 @@ CAUSES: dict[type, str] = {
     Below: "family join",
     Promotion: "keep-alive",
     LiveNodes: "keep-alive",
+    KeepAlive: "keep-alive",
+    BrothersWanted: "brothers",
+    Brothers: "brothers",
+    NewBrother: "brothers",
+    BrotherGone: "brothers",
     Promoted: "promotion",
     TakeOver: "promotion",
     Took: "promotion",
@@ -499,9 +555,14 @@ MOST_NUMBER = 1 << 62
 MOST_RELAYED = 64
 
 
+_LISTS = (
+    "seeds", "children", "brothers", "rest", "keys", "ids", "events", "changes", "before", "recent", "numbers",
+)  # fmt: skip
+
+
 def check_message(message: Any) -> None:
     """Raise a RecadoError for a message of the right form that no peer could have meant."""
-    for name in ("seeds", "children", "rest", "keys", "ids", "events", "changes", "before", "recent", "numbers"):
+    for name in _LISTS:
         listed = getattr(message, name, None)
         if isinstance(listed, tuple) and len(listed) > MOST_LISTED:
             raise WireError(f"{name} has {len(listed):,} entries; the limit is {MOST_LISTED:,}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from recado.model.subscription import Subscription, check_id
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.algebra import name_of
 from recado.protocols.machine import (
     Asked,
     Effect,
@@ -27,9 +27,10 @@ from recado.protocols.machine import (
     TimerFired,
     TimerKey,
 )
-from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Subscribe, Unsubscribe
+from recado.protocols.pubsub import Leave, OverlayProtocol, Publish, Sketch, Subscribe, Unsubscribe
 from recado.protocols.supernodes import (
     dissemination,
+    enquiry,
     family,
     guard,
     leaving,
@@ -76,6 +77,11 @@ HANDLERS: dict[type, Handler] = {
     messages.ParentNode: family.on_parent_node,
     messages.Promotion: family.on_promotion,
     messages.LiveNodes: family.on_live_nodes,
+    messages.KeepAlive: family.on_keep_alive,
+    messages.BrothersWanted: enquiry.on_brothers_wanted,
+    messages.Brothers: enquiry.on_brothers,
+    messages.NewBrother: enquiry.on_new_brother,
+    messages.BrotherGone: family.on_brother_gone,
     messages.Promoted: family.on_promoted,
     messages.Below: family.on_below,
     messages.TakeOver: leaving.on_take_over,
@@ -118,6 +124,11 @@ FAILURES: dict[type, Handler] = {
     messages.FilterCheck: _contact_failed,
     messages.JoinNode: _contact_failed,
     messages.Promotion: family.promotion_failed,
+    messages.KeepAlive: family.keep_alive_failed,
+    messages.BrothersWanted: enquiry.message_failed,
+    messages.Brothers: enquiry.message_failed,
+    messages.NewBrother: enquiry.message_failed,
+    messages.BrotherGone: enquiry.message_failed,
     messages.Promoted: family.promoted_failed,
     messages.TakeOver: leaving.take_over_failed,
     messages.PromoteChild: sizer.promote_child_failed,
@@ -132,6 +143,7 @@ FAILURES: dict[type, Handler] = {
     messages.TurmoilSubnode: dissemination.turmoil_subnode_failed,
     messages.PublishUp: dissemination.publish_up_failed,
     messages.RepairTurmoil: repair.repair_failed,
+    messages.Fetch: recovery.fetch_failed,
 }
 """What is done when a message did not arrive; answers are not missed."""
 
@@ -151,6 +163,7 @@ TIMERS: dict[TimerKey, TimerHandler] = {
     "leave": membership.spread_leaves,
     "repair": membership.repair,
     "keepalive": family.keep_alive,
+    "closing": family.round_is_open,
     "watchdog": family.father_is_silent,
     "handover": leaving.handover_is_over,
     "sizer": _evaluate,
@@ -197,8 +210,6 @@ class SuperNode:
             TIMERS[stimulus.timer](state, out)
         elif type(stimulus) is SendFailed:
             handler = FAILURES.get(type(stimulus.message))
-            if state.layer is None and load.give_back(state, stimulus.receiver, stimulus.message, out):
-                return out
             if handler is not None:
                 handler(state, stimulus.receiver, stimulus.message, out)
         else:
@@ -253,11 +264,11 @@ def _subscribe(state: State, subscription: Subscription, out: Out) -> None:
     _change_filter(state, out)
 
 
-def _unsubscribe(state: State, id: str, out: Out) -> None:
-    if id not in state.subscriptions:
-        raise SuperNodeError(f"node {state.me!r} has no subscription {id!r}")
-    del state.subscriptions[id]
-    out.append(Persist(f"subscription:{id}", None))
+def _unsubscribe(state: State, sub_id: str, out: Out) -> None:
+    if sub_id not in state.subscriptions:
+        raise SuperNodeError(f"node {state.me!r} has no subscription {sub_id!r}")
+    del state.subscriptions[sub_id]
+    out.append(Persist(f"subscription:{sub_id}", None))
     _change_filter(state, out)
 
 
@@ -393,6 +404,19 @@ def describe_sections(state: Any) -> dict[str, dict[str, Any]]:
     return sections
 
 
+ROLE_NAMES = {"super": "super node", "k": "stand-by", "sub": "child", "joining": "joining"}
+
+
+def sketch(state: Any) -> Sketch:
+    """A node in the family of its filter: below its father, if it has one."""
+    father = (state.get("family") or {}).get("father")
+    above = () if father is None else (str(father),)
+    filter = state.get("filter")
+    holds = {filter: above} if filter and state["role"] != "joining" else {}
+    own = dict.fromkeys(state["subscriptions"], filter) if holds else {}
+    return Sketch(ROLE_NAMES.get(state["role"], state["role"]), above, holds, own)
+
+
 def is_joined(state: Any) -> bool:
     layer = state.get("layer")
     return state["role"] != "joining" and (layer is None or bool(layer["active"]))
@@ -413,6 +437,8 @@ PROTOCOL = OverlayProtocol(
     requests=(Subscribe, Unsubscribe, Publish, Leave),
     roles=describe_role,
     sections=describe_sections,
+    sketch=sketch,
+    traffic_class=messages.cause_of,
     joined=is_joined,
     reliable=False,
     contact="anyone",

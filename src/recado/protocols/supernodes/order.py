@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from recado.model.event import Event
-from recado.protocols.baselines.algebra import answers, name_of
+from recado.protocols.algebra import answers, name_of
 from recado.protocols.machine import Report, SetTimer
 from recado.protocols.pubsub import Missed
 from recado.protocols.supernodes.members import Endpoint, Member
@@ -33,9 +33,8 @@ UNKNOWN = -1
 NOT_STAMPED = -2
 
 KEPT = 64
-"""Events of a publisher that are kept to stamp later ones, and numbers that are kept of what was delivered."""
-RECENT = 16
-"""Of those, what a new father is given, and how far a node looks back that hears of a publisher for the first time."""
+"""Events of a publisher that are kept to stamp later ones, and numbers that are kept of what was delivered. A new
+father is given them, and so far a node looks back that hears of a publisher for the first time."""
 OVERTAKEN = 3
 NEWCOMER_SECONDS = 30.0
 MOST_HELD = 64
@@ -70,7 +69,7 @@ def recent_of(state: State, event_id: EventId, father: Endpoint) -> tuple[tuple[
     if event_id[0] == state.source:
         state.told = father
     log = events_of(state).logs.get(event_id[0], {})
-    return tuple((one, log[one]) for one in sorted(log) if one < event_id[1])[-OVERTAKEN if known else -RECENT :]
+    return tuple((one, log[one]) for one in sorted(log) if one < event_id[1])[-OVERTAKEN if known else -KEPT :]
 
 
 def overtaken(state: State, source: int, recent: Sequence[tuple[int, Event]]) -> list[Publication]:
@@ -170,7 +169,7 @@ def _first_before(state: State, number: int, earlier: int) -> int:
     """
     if state.now - state.born < NEWCOMER_SECONDS:
         return earlier if earlier >= 0 else number - 1
-    return max(0, number - 1 - RECENT)
+    return max(0, number - 1 - KEPT)
 
 
 def learn_before(state: State, events: Events, event_id: EventId, out: Out) -> list[Event]:
@@ -201,7 +200,7 @@ def release(flow: Flow) -> list[Event]:
 
 
 def _advance(flow: Flow, number: int) -> None:
-    flow.last, flow.first, flow.tries = number, False, 0
+    flow.last, flow.tries = number, 0
     flow.numbers.append(number)
     del flow.numbers[:-KEPT]
 
@@ -210,8 +209,7 @@ def give_up(flow: Flow, source: int, out: Out) -> list[Event]:
     """What is missing before the first event that waits is lost: say so, and go on without it."""
     number = min(flow.held)
     event, earlier = flow.held.pop(number)
-    if not flow.first:
-        out.append(Report(Missed(source, flow.last, number - 1 if earlier == NOT_STAMPED else earlier)))
+    out.append(Report(Missed(source, flow.last, number - 1 if earlier == NOT_STAMPED else earlier)))
     flow.complete = number
     _advance(flow, number)
     return [event, *release(flow)]

@@ -7,13 +7,18 @@ node among its brothers and its father. A completed exchange counts for both.
 from __future__ import annotations
 
 from recado.model.event import Event
-from recado.protocols.baselines.algebra import answers
+from recado.protocols.algebra import answers
 from recado.protocols.machine import SetTimer
-from recado.protocols.supernodes.dissemination import consume, pass_down, pass_to_brood
+from recado.protocols.supernodes import enquiry
+from recado.protocols.supernodes.dissemination import forget_partner, pass_down, pass_to_brood, recover
 from recado.protocols.supernodes.members import Endpoint
-from recado.protocols.supernodes.membership import note_departure
+from recado.protocols.supernodes.membership import random_member
 from recado.protocols.supernodes.messages import EventId, RepairTurmoil, TurmoilRepairReply
 from recado.protocols.supernodes.state import Events, Out, Publication, State, pick, receive, send
+
+STRANGERS = 0.25
+"""With ``ordered``, so many rounds are held with any member: who has just taken its father's place knows no other, and
+those that had to do with each other may be islands."""
 
 SUB_KEY = -1
 """Instead of a key, from a node that is in no layer: its filter is that of the family."""
@@ -45,7 +50,12 @@ def _choose_partner(state: State) -> Endpoint | None:
         equal = child.chain[: len(child.chain) - child.tail]
         family = [child.father] if child.covered else [*(one for one in equal if one != state.me), child.father]
         return pick(state.rng, family) if family else None
-    if layer is None or not layer.endpoints_loaded or not layer.neighbours:
+    if layer is None or not layer.endpoints_loaded:
+        return None
+    if state.settings.ordered and (not layer.neighbours or state.rng.random() < STRANGERS):
+        stranger = random_member(state, layer)
+        return None if stranger is None else stranger.endpoint
+    if not layer.neighbours:
         return None
     key = pick(state.rng, list(layer.neighbours))
     member = layer.membership.find(key)
@@ -63,12 +73,9 @@ def recent(state: State, events: Events) -> tuple[EventId, ...]:
 
 def repair_failed(state: State, to: Endpoint, message: RepairTurmoil, out: Out) -> None:
     """Try another partner at once."""
-    layer = state.layer
-    if layer is not None:
-        for key in [key for key, endpoint in layer.neighbours.items() if endpoint == to]:
-            del layer.neighbours[key]
-            note_departure(state, layer, key, out)
+    forget_partner(state, to, out)
     if state.child is not None:
+        enquiry.note_departure(state, to, out)
         state.child.chain = tuple(one for one in state.child.chain if one != to)
         if to == state.child.father:
             return  # the watchdog will say
@@ -110,7 +117,7 @@ def on_repair_reply(state: State, sender: Endpoint, message: TurmoilRepairReply,
     layer = state.layer
     for event_id, event in message.events:
         published = Publication(event_id, event)
-        new = consume(state, published, out)
+        new = recover(state, published, out)
         if new:
             pass_to_brood(state, published, None, out)
         if new and layer is not None and (state.child is None or state.handover is not None):

@@ -89,6 +89,12 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     watchdog: Literal["receipt", "period"] = "receipt"
     """R5: the deadline is counted from the last keep-alive, or moves by whole periods."""
     promotion_policy: Literal["fifo", "lifo"] = "fifo"
+    brothers: Literal["chain", "enquiry"] = "chain"
+    """How children know each other: from the list in the keep-alive, or by asking (ablation A1). The second goes with
+    the document's protocol alone, not with ``family_most``, ``covering``, ``graceful`` or ``guard``."""
+    brothers_share: float = 0.1
+    brothers_least: int = 2
+    """R51: of how many of his children a father tells a newcomer that has to ask."""
     failed_join: Literal["restart", "enter"] = "restart"
     """R8: what a joiner does whose representative does not answer."""
     join_restarts: int = 3
@@ -133,7 +139,8 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
     fair: bool = False
     """A super node lets its children send what it has to pass on in trees, so that all of a family pay alike."""
     max_upload_bytes_per_second: float = 0.0
-    """A node that sends more in the layer has super nodes become children that are not needed; 0: no limit."""
+    """A node that has sent so much in the layer lets its children send the rest, and has super nodes become children
+    that are not needed; 0: no limit."""
     upload_seconds: float = 60.0
     """Over which time that is measured."""
     guard: bool = False
@@ -169,6 +176,10 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}")
         if self.covering and self.ordered:
             raise SettingsError("covering and ordered do not go together: a covered filter has no stamps")
+        if self.brothers == "enquiry" and (self.family_most or self.covering or self.graceful or self.guard):
+            raise SettingsError("brothers by enquiry do not go with family_most, covering, graceful or guard")
+        if self.brothers_share > 1:
+            raise SettingsError(f"brothers_share is {self.brothers_share}; a share is at most 1")
         if not 2 <= self.min_fanout <= min(self.max_fanout, self.event_fanout):
             raise SettingsError("fanouts are at least 2, and min_fanout is the least of them")
         if self.reunite_share > 1:
@@ -177,13 +188,13 @@ class SuperNodeSettings(msgspec.Struct, frozen=True):
             raise SettingsError("repair_seconds has to be between repair_least_seconds and repair_most_seconds")
 
 
-COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves", "ordered", "family_most", "covering")
+COMMON = ("families", "k", "slices", "keepalive_seconds", "leaves", "ordered", "family_most", "covering", "brothers")
 
 _POSITIVE = (
     "k", "slices", "join_batch", "join_batch_seconds", "leave_batch", "repair_seconds", "repair_least_seconds",
     "join_retry_seconds", "keepalive_seconds", "sizer_seconds", "event_repair_seconds", "history", "max_subscriptions",
     "max_children", "max_pending", "max_neighbours", "max_events", "max_outbox", "max_log", "seeds",
-    "upload_seconds", "peer_messages_per_second", "peer_burst",
+    "upload_seconds", "peer_messages_per_second", "peer_burst", "brothers_least",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "budget_bytes_per_second", "endpoint_bytes", "filter_bytes", "filter_hash_bytes", "event_id_bytes", "event_bytes",
@@ -192,7 +203,7 @@ _NOT_NEGATIVE = (
     "join_restarts", "redirects", "redirect_wait_seconds", "redirect_patience_seconds", "keep_seconds",
     "start_after_seconds", "reunite_share",
     "start_after_seconds", "linger_seconds", "order_seconds", "order_tries", "stamp_bytes",
-    "family_most", "max_upload_bytes_per_second",
+    "family_most", "max_upload_bytes_per_second", "brothers_share",
 )  # fmt: skip
 _CHOICES = {
     "budget_mode": ("increment", "limit"),
@@ -202,6 +213,7 @@ _CHOICES = {
     "serving": ("ratio", "always"),
     "watchdog": ("receipt", "period"),
     "promotion_policy": ("fifo", "lifo"),
+    "brothers": ("chain", "enquiry"),
     "failed_join": ("restart", "enter"),
 }
 

@@ -1,14 +1,16 @@
 """A maximum of upload (setting ``max_upload_bytes_per_second``, future work 3): the layer shrinks until it is kept.
 
-The upload of a member follows the entries into the layer and its size. A member that has sent more than the maximum
-looks for another one that is not needed: one more than K of its filter, or, with ``covering``, one without children
-whose filter another one covers. It asks that one to become a child (``Demote``). Who is asked checks in its own table
-that it is not needed. It keeps its place until it is taken, and gives its children to its new father.
+A member that has sent as much as it may in a period lets its children send the rest (``load``), and serves downloads
+only to those that were refused often. That helps at once, but it only moves the work. What members and their children
+pay together follows the entries into the layer and its size. A member that has sent more than the maximum, that
+included, looks for another one that is not needed: one more than K of its filter, or, with ``covering``, one without
+children whose filter another one covers. It asks that one to become a child (``Demote``). Who is asked checks in its
+own table that it is not needed. It keeps its place until it is taken, and gives its children to its new father.
 """
 
 from __future__ import annotations
 
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.algebra import name_of
 from recado.protocols.machine import SetTimer
 from recado.protocols.supernodes import family
 from recado.protocols.supernodes.members import Endpoint, Member
@@ -23,7 +25,7 @@ def check_upload(state: State, out: Out) -> None:
         return
     out.append(SetTimer("upload", settings.upload_seconds))
     rate = (layer.up - layer.measured) / settings.upload_seconds
-    layer.measured = layer.up
+    layer.measured, layer.given = layer.up, 0
     if rate <= settings.max_upload_bytes_per_second or not (layer.active and settings.families):
         return
     spare = find_spare(state, layer)

@@ -23,7 +23,7 @@ from recado.filters.normal import normal_form
 from recado.model.event import Event
 from recado.model.filter import FALSE, Filter, Or
 from recado.model.subscription import Subscription
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.algebra import name_of
 from recado.protocols.machine import Effect, NodeId, Report, Rng, Send, SetTimer
 from recado.protocols.supernodes.members import SPACE, Endpoint, Home, Member, Membership, View
 from recado.protocols.supernodes.messages import EventId, RoleChanged
@@ -48,6 +48,7 @@ class Joining:
 
     __slots__ = (
         "contact", "covered", "redirected", "redirects", "representative", "restarts", "since", "steps", "tried",
+        "vain",
     )  # fmt: skip
 
     def __init__(self, now: float) -> None:
@@ -57,6 +58,8 @@ class Joining:
         """Is it asked to be the father? Otherwise for a representative."""
         self.tried: dict[Endpoint, None] = {}
         self.restarts = self.redirects = self.steps = 0
+        self.vain = 0
+        """How often all that it knows were asked in vain."""
         self.covered = False
         """Was it sent to a super node with another filter, which covers its own?"""
         self.redirected = False
@@ -73,11 +76,14 @@ class Child:
     __slots__ = (
         "above",
         "chain",
+        "contacts",
         "covered",
         "father",
         "heard",
+        "introduced",
         "place",
         "regular",
+        "round",
         "seeds",
         "since",
         "tail",
@@ -99,6 +105,13 @@ class Child:
         self.heard = self.since = now
         self.watchdog = NO_WATCHDOG
         """How it was set when the father was heard last."""
+        # if brothers are found by asking: see ``enquiry``
+        self.contacts: tuple[Endpoint, ...] = ()
+        """Whom it still has to ask; the first has been asked."""
+        self.introduced = False
+        """Has somebody told the brothers of it?"""
+        self.round = 0
+        """Of the last keep-alive."""
         self.regular = False
         """Is it set like that at every keep-alive, as long as the place is the same?"""
 
@@ -114,11 +127,11 @@ class Child:
 class Brood:
     """The children of a sub node, in a family that is too large for one list (``large``)."""
 
-    __slots__ = ("children", "round", "rounds")
+    __slots__ = ("children", "closed", "round", "rounds")
 
     def __init__(self) -> None:
         self.children: dict[Endpoint, int] = {}
-        self.round = 0
+        self.round = self.closed = 0
         self.rounds = False
 
 
@@ -149,8 +162,8 @@ class Layer:
     """What a node knows as a member of the layer, or while it becomes one."""
 
     __slots__ = (
-        "active", "announced", "asked", "base", "batching", "children", "covered", "departed", "down",
-        "endpoints_loaded", "entered", "fanout", "filters_loaded", "full", "key", "leave_timer", "measured",
+        "active", "announced", "asked", "base", "batching", "children", "closed", "covered", "departed", "down",
+        "endpoints_loaded", "entered", "fanout", "filters_loaded", "full", "given", "key", "leave_timer", "measured",
         "membership", "neighbours", "number", "pending_joins", "pending_k", "pending_leaves", "piece",
         "repair_seconds", "retry_seconds", "round", "rounds", "sizer", "suspects", "tries", "up", "why",
     )  # fmt: skip
@@ -185,11 +198,14 @@ class Layer:
         """In the order in which they came, each with the number of keep-alive rounds that had begun before."""
         self.measured = 0
         """Its upload when that was last compared with the maximum."""
+        self.given = 0
+        """How much of its upload since then children have sent."""
         self.covered: dict[Endpoint, str] = {}
         """Of the children, those with filters of their own."""
         self.pending_k: dict[Endpoint, None] = {}
         """Children that were told to enter the layer."""
-        self.round = 0
+        self.round = self.closed = 0
+        """The last round of keep-alives, and the last that came back."""
         self.rounds = False
         """Is a keep-alive due? Not without children."""
         self.sizer: Sizer | None = None
@@ -207,7 +223,7 @@ class Publication(NamedTuple):
 class Flow:
     """The events of one publisher at a node that delivers them in order (``order``)."""
 
-    __slots__ = ("complete", "first", "held", "last", "numbers", "stamper", "tries")
+    __slots__ = ("complete", "held", "last", "numbers", "stamper", "tries")
 
     def __init__(self, last: int) -> None:
         self.last = self.complete = last
@@ -218,14 +234,14 @@ class Flow:
         """The latest that were delivered."""
         self.stamper: Endpoint | None = None
         self.tries = 0
-        self.first = True
-        """Has nothing been delivered yet?"""
 
 
 class Events:
     """The events that a node has had, in the order in which they came."""
 
-    __slots__ = ("before", "bodies", "flows", "history", "logs", "repairing", "seen", "stamps", "waiting")
+    __slots__ = (
+        "before", "bodies", "flows", "history", "logs", "recovered", "repairing", "seen", "stamps", "waiting",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         # if events are ordered: see ``order``
@@ -240,6 +256,8 @@ class Events:
         """Those that the node's filter accepts, the latest last."""
         self.seen: dict[EventId, None] = {}
         """Identifiers are kept longer than bodies: what comes again is known."""
+        self.recovered: dict[EventId, None] = {}
+        """Of the bodies, those that a repair brought: whether they were ever published, nobody knows."""
         self.repairing = False
 
 
