@@ -19,7 +19,7 @@ from experiments.expected import Expected, ExperimentError, Measured, read_expec
 from recado.sim.runs.results import Row
 from recado.sim.runs.scenario import Scenario, Setting, parse_scenario
 
-NAMES = ("trees", "semantics", "mobility", "super-nodes")
+NAMES = ("trees", "semantics", "semantics-names", "mobility", "super-nodes", "sensor-network")
 QUICK_NODES = 25
 QUICK_OPERATIONS = 16
 LARGE_NODES = 500
@@ -61,7 +61,9 @@ class Experiment(msgspec.Struct, frozen=True):
     sources: tuple[str, ...] = ()
     """Files of the experiment's folder that decide what studies answer; all of them if not given."""
     full: bool = False
-    """Is this the document's own size, which takes hours? See ``load``."""
+    """Is it large enough for the lines that are marked so?"""
+    size: str = ""
+    """``full`` is the document's own, which takes hours; ``middle`` is between that and the usual one. See ``load``."""
 
     def folder(self) -> Traversable:
         return files("experiments") / package(self.name)
@@ -98,12 +100,15 @@ def package(name: str) -> str:
     return name.replace("-", "")
 
 
-def load(name: str, full: bool = False) -> Experiment:
-    """An experiment by its name; ``full`` in the size that the document has, if that is another one."""
+SIZES = ("", "middle", "full")
+
+
+def load(name: str, size: str = "") -> Experiment:
+    """An experiment by its name; in another size than the usual one if it has that."""
     if name not in NAMES:
         raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(NAMES)}")
     module = import_module(f"experiments.{package(name)}.experiment")
-    experiment = getattr(module, "FULL", None) if full else module.EXPERIMENT
+    experiment = getattr(module, size.upper() or "EXPERIMENT", None)
     if experiment is None:
         raise ExperimentError(f"{name} has no other size: what it runs is all that the document has")
     assert isinstance(experiment, Experiment)

@@ -57,9 +57,11 @@ def run(
     /,
     *,
     quick: bool = False,
+    middle: bool = False,
     full: bool = False,
     out: Path | None = None,
     docs: Path | None = None,
+    study: tuple[str, ...] = (),
     workers: int | None = None,
     force: bool = False,
     json: bool = False,
@@ -75,12 +77,16 @@ def run(
         As `python -m experiments list` shows it.
     quick
         Small networks and few repeats: less than a minute. Its report does not have everything.
+    middle
+        A size between the usual one and the document's own, for experiments that have one.
     full
         The document's own size, for experiments that are scaled down otherwise: hours, and gigabytes of memory.
     out
         Folder for the results of the runs; build/experiments/NAME if not given.
     docs
         Folder for the report; report in the folder of the results if not given.
+    study
+        Run this study and no other, such as `super-1.4-0.8-s1`; may be given again. The report has what is done so far.
     workers
         Processes; as many as there are cores if not given.
     force
@@ -94,10 +100,11 @@ def run(
     from experiments.report import write_report
     from experiments.run import run_experiment
 
-    experiment = load(name, _one_size(quick, full))
-    folder = out or _folder(name, quick, full)
+    size = _one_size(quick=quick, middle=middle, full=full)
+    experiment = load(name, "" if quick else size)
+    folder = out or _folder(name, size)
     with _progress(quiet) as tell:
-        results = run_experiment(experiment, folder, quick=quick, force=force, workers=workers, tell=tell)
+        results = run_experiment(experiment, folder, quick=quick, force=force, workers=workers, only=study, tell=tell)
     return _tell(write_report(experiment, results, docs or folder / "report"), json)
 
 
@@ -107,7 +114,9 @@ def report(
     /,
     *,
     quick: bool = False,
+    middle: bool = False,
     full: bool = False,
+    so_far: bool = False,
     out: Path | None = None,
     docs: Path | None = None,
     json: bool = False,
@@ -120,8 +129,12 @@ def report(
         As `python -m experiments list` shows it.
     quick
         The report of a quick run.
+    middle
+        The report of a run between the usual size and the document's own.
     full
         The report of a run in the document's own size.
+    so_far
+        Also if some studies were not done yet; the report says how many.
     out
         Folder with the results of the runs; build/experiments/NAME if not given.
     docs
@@ -133,9 +146,11 @@ def report(
     from experiments.report import write_report
     from experiments.run import read_all
 
-    experiment = load(name, _one_size(quick, full))
-    folder = out or _folder(name, quick, full)
-    return _tell(write_report(experiment, read_all(experiment, folder, quick), docs or folder / "report"), json)
+    size = _one_size(quick=quick, middle=middle, full=full)
+    experiment = load(name, "" if quick else size)
+    folder = out or _folder(name, size)
+    results = read_all(experiment, folder, quick, so_far)
+    return _tell(write_report(experiment, results, docs or folder / "report"), json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,18 +158,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_app(app, arguments)
 
 
-def _one_size(quick: bool, full: bool) -> bool:
-    """``full``, if that makes sense."""
+def _one_size(**wanted: bool) -> str:
+    """The size that was asked for; empty for the usual one."""
     from experiments.expected import ExperimentError
 
-    if quick and full:
-        raise ExperimentError("--quick and --full are two sizes; choose one")
-    return full
+    sizes = [size for size, wants in wanted.items() if wants]
+    if len(sizes) > 1:
+        raise ExperimentError(f"--{sizes[0]} and --{sizes[1]} are two sizes; choose one")
+    return sizes[0] if sizes else ""
 
 
-def _folder(name: str, quick: bool, full: bool) -> Path:
-    size = "-quick" if quick else "-full" if full else ""
-    return Path("build") / "experiments" / f"{name}{size}"
+def _folder(name: str, size: str) -> Path:
+    return Path("build") / "experiments" / (f"{name}-{size}" if size else name)
 
 
 def _tell(written: Written, json: bool) -> int:

@@ -54,6 +54,7 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
         Text(experiment.introduction),
         Text(f"The document: {expected.document}. Sections, figures and tables are its own."),
         *_how(experiment, results),
+        *_missing(experiment, results),
         *_summary(judged),
         *_values(judged),
         *_rows(judged, expected.columns),
@@ -66,6 +67,13 @@ def write_report(experiment: Experiment, results: Results, folder: Path) -> Writ
     return Written((folder / MARKDOWN, folder / HTML), judged)
 
 
+def _missing(experiment: Experiment, results: Results) -> list[Block]:
+    done, planned = len(results.studies), len(experiment.studies)
+    if done == planned:
+        return []
+    return [Text(f"This report was written after {done} of its {planned} studies; the others were still to be made.")]
+
+
 def _how(experiment: Experiment, results: Results) -> list[Block]:
     made = f"Recado {__version__} (code {code_digest()}): "
     if results.rows:
@@ -73,7 +81,7 @@ def _how(experiment: Experiment, results: Results) -> list[Block]:
         steps = sum(int(row["steps"]) for rows in results.rows.values() for row in rows)
         made += f"{count:,} runs of {steps:,} events in all, "
     made += f"{len(results.studies)} studies."
-    size = " --quick" if results.quick else " --full" if experiment.full else ""
+    size = " --quick" if results.quick else f" --{experiment.size}" if experiment.size else ""
     return [Code(f"python -m experiments run {experiment.name}{size}"), Text(made)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -49,11 +49,19 @@ def run_experiment(
     quick: bool = False,
     force: bool = False,
     workers: int | None = None,
+    only: Sequence[str] = (),
     tell: Tell = lambda progress: None,
 ) -> Results:
-    """Everything that is not there yet; the results of all."""
-    for progress in _studies(experiment, out, quick, force, workers):
+    """Everything that is not there yet; the results of all. With ``only``, these studies and nothing else is run."""
+    unknown = [name for name in only if name not in experiment.studies]
+    if unknown:
+        raise ExperimentError(
+            f"{experiment.name} has no study {unknown[0]!r}; there are: {', '.join(experiment.studies)}"
+        )
+    for progress in _studies(experiment, out, quick, force, workers, only or experiment.studies):
         tell(progress)
+    if only:
+        return read_all(experiment, out, quick, so_far=True)
     for sweep in experiment.sweeps:
         scenario = experiment.scenario(sweep, quick)
         for progress in _sweep(scenario, out / sweep, force, workers) if scenario else ():
@@ -74,10 +82,12 @@ def _sweep(scenario: Scenario, folder: Path, force: bool, workers: int | None) -
         write_results(folder, journal.outcomes())
 
 
-def _studies(experiment: Experiment, out: Path, quick: bool, force: bool, workers: int | None) -> Iterator[Progress]:
-    """The studies that are missing, each in a process of its own."""
-    total = len(experiment.studies)
-    missing = [name for name in experiment.studies if force or _answers(experiment, out, name, quick) is None]
+def _studies(  # noqa: PLR0917
+    experiment: Experiment, out: Path, quick: bool, force: bool, workers: int | None, wanted: Collection[str]
+) -> Iterator[Progress]:
+    """The studies that are missing; their answers are of the code that was there at the start, whatever is edited."""
+    total, code = len(wanted), _code(experiment)
+    missing = [name for name in wanted if force or _answers(out, name, code, quick) is None]
     done = total - len(missing)
     yield Progress("studies", done, total)
     if not missing:
@@ -85,17 +95,17 @@ def _studies(experiment: Experiment, out: Path, quick: bool, force: bool, worker
     count = min(workers or os.cpu_count() or 1, len(missing))
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
         under_way = {
-            pool.submit(perform_study, experiment.name, name, quick, experiment.full): name for name in missing
+            pool.submit(perform_study, experiment.name, name, quick, experiment.size): name for name in missing
         }
         for future in as_completed(under_way):
-            _keep(_place(out, under_way[future]), Answers(_code(experiment), quick, future.result()))
+            _keep(_place(out, under_way[future]), Answers(code, quick, future.result()))
             done += 1
             yield Progress("studies", done, total)
 
 
-def perform_study(experiment: str, name: str, quick: bool, full: bool = False) -> dict[str, float | str]:
+def perform_study(experiment: str, name: str, quick: bool, size: str = "") -> dict[str, float | str]:
     """What a worker does: studies are found by name, since functions of a module travel badly."""
-    return load(experiment, full).studies[name](quick)
+    return load(experiment, size).studies[name](quick)
 
 
 def _place(out: Path, study: str) -> Path:
@@ -114,27 +124,30 @@ def _keep(path: Path, answers: Answers) -> None:
     files.replace(path, msgspec.json.encode(answers))
 
 
-def _answers(experiment: Experiment, out: Path, study: str, quick: bool) -> dict[str, float | str] | None:
+def _answers(out: Path, study: str, code: str, quick: bool) -> dict[str, float | str] | None:
     try:
         answers = msgspec.json.decode(_place(out, study).read_bytes(), type=Answers)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
-    return answers.measured if (answers.code, answers.quick) == (_code(experiment), quick) else None
+    return answers.measured if (answers.code, answers.quick) == (code, quick) else None
 
 
-def read_all(experiment: Experiment, out: Path, quick: bool) -> Results:
-    """The results in a folder; an error names what is missing there."""
+def read_all(experiment: Experiment, out: Path, quick: bool, so_far: bool = False) -> Results:
+    """The results in a folder; an error names what is missing there, unless those that are there ``so_far`` will do."""
     rows: dict[str, list[Row]] = {}
     for sweep in experiment.sweeps:
         if experiment.scenario(sweep, quick) is not None:
             rows[sweep] = read_results(out / sweep)
     studies: dict[str, dict[str, float | str]] = {}
+    code = _code(experiment)
     for name in experiment.studies:
-        found = _answers(experiment, out, name, quick)
+        found = _answers(out, name, code, quick)
+        if found is None and so_far:
+            continue
         if found is None:
             raise ExperimentError(
                 f"{_place(out, name)} is not there, or was made by other code; first: "
-                f"python -m experiments run {experiment.name}{' --full' if experiment.full else ''}"
+                f"python -m experiments run {experiment.name}{f' --{experiment.size}' if experiment.size else ''}"
             )
         studies[name] = found
     return Results(rows, studies, quick)

@@ -71,8 +71,8 @@ class Town:
     def run(self, seconds: float) -> None:
         self.simulation.run(until=self.simulation.now + seconds)
 
-    def subscribe(self, name: str = "phone", id: str = "all", **members: Any) -> None:
-        self.simulation.ask(name, MakeSubscription({"id": id, "type": "Tick", "ttl": 1e6, **members}, id))
+    def subscribe(self, name: str = "phone", sub_id: str = "all", **members: Any) -> None:
+        self.simulation.ask(name, MakeSubscription({"id": sub_id, "type": "Tick", "ttl": 1e6, **members}, sub_id))
         self.run(1.0)
 
     def publish(self, at: float | None = None) -> None:

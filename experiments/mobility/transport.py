@@ -21,6 +21,8 @@ from recado.sim.faults import Loss
 from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Links
 
+KEY = bytes(16)
+"""Of every connection here; nobody guesses."""
 LOSSES = (0.0, 0.05, 0.1, 0.2, 0.3)
 
 
@@ -68,7 +70,7 @@ def _with(settings: RudpSettings, **changes: Any) -> RudpSettings:
 
 def _gives_up(settings: RudpSettings) -> list[float]:
     """When a packet that nobody answers is sent, and at last when it is given up."""
-    connection = RudpConnection(settings, 1, 2, "nobody", 0.0)
+    connection = RudpConnection(settings, 1, 2, "nobody", 0.0, local_key=KEY, remote_key=KEY)
     chance = stream(0, "nothing is drawn")
     effects = connection.handle(Asked(SendMessage(b"hello")), 0.0, chance)
     instants: list[float] = []
@@ -115,7 +117,7 @@ class Sender:
     """Sends messages one after another, and again what was given up."""
 
     def __init__(self, settings: RudpSettings, messages: int) -> None:
-        self.connection = RudpConnection(settings, 1, 2, "receiver")
+        self.connection = RudpConnection(settings, 1, 2, "receiver", local_key=KEY, remote_key=KEY)
         self._left, self.failures = messages, 0
 
     def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
@@ -143,7 +145,7 @@ class Sender:
 
 class Receiver:
     def __init__(self, settings: RudpSettings) -> None:
-        self._connection = RudpConnection(settings, 2, 1, "sender")
+        self._connection = RudpConnection(settings, 2, 1, "sender", local_key=KEY, remote_key=KEY)
 
     def handle(self, stimulus: Stimulus, now: float, rng: Rng) -> Sequence[Effect]:
         return self._connection.handle(stimulus, now, rng)

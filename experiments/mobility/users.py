@@ -94,7 +94,7 @@ def restarts(quick: bool) -> Numbers:
     for policy in policies:
         town = Town()
         for number in range(5):
-            town.subscribe(id=f"s{number}")
+            town.subscribe(sub_id=f"s{number}")
         town.simulation.crash("phone")
         town.simulation.nodes["phone"].saved.clear()
         town.add("phone", "user", policy)

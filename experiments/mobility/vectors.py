@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from recado.errors import RecadoError
 from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.model.event import Event
-from recado.protocols.machine import Asked, Deliver, Received, Send
+from recado.protocols.machine import Asked, Deliver, Effect, Received, Send, TimerFired
 from recado.protocols.rudp import RudpConnection, SendMessage, profile
 from recado.protocols.session.commands import Cancelled
 from recado.sim.mobility.disk import instant
@@ -109,14 +110,18 @@ def _expressions() -> Numbers:
 
 
 def _repeats() -> Numbers:
-    """17.11: the same DATA twice, the second time from another address."""
-    sender = RudpConnection(profile("lab"), 1, 2, "there")
-    receiver = RudpConnection(profile("lab"), 2, 1, "here")
+    """17.11: the same DATA twice, the second time from another address: its sender moved, and heard no ACK."""
+    key = bytes(16)
+    sender = RudpConnection(profile("lab"), 1, 2, "there", local_key=key, remote_key=key)
+    receiver = RudpConnection(profile("lab"), 2, 1, "here", local_key=key, remote_key=key)
     chance = Random(0)  # noqa: S311  # a connection draws nothing
-    effects = sender.handle(Asked(SendMessage(b"x")), 0.0, chance)
-    [packet] = [effect.message for effect in effects if isinstance(effect, Send)]
+    effects: Sequence[Effect] = [
+        *sender.handle(Asked(SendMessage(b"x")), 0.0, chance),
+        *sender.handle(TimerFired("rudp"), 0.3, chance),
+    ]
+    first, again = [effect.message for effect in effects if isinstance(effect, Send)]
     acks = delivered = 0
-    for source in ("here", "elsewhere"):
+    for source, packet in (("here", first), ("elsewhere", again)):
         effects = receiver.handle(Received(source, packet), 0.0, chance)
         acks += sum(isinstance(effect, Send) for effect in effects)
         delivered += sum(isinstance(effect, Deliver) for effect in effects)

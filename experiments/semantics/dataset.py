@@ -254,8 +254,8 @@ class Thesaurus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: dict[str, tuple[Meaning, ...]]
     families: tuple[Family, ...]
 
-    def value(self, concept: str, id: str) -> Meaning:
-        return next(meaning for meaning in self.values[concept] if meaning.id == id)
+    def value(self, concept: str, meaning_id: str) -> Meaning:
+        return next(meaning for meaning in self.values[concept] if meaning.id == meaning_id)
 
 
 @cache
@@ -264,10 +264,10 @@ def thesaurus() -> Thesaurus:
     return msgspec.convert(tomllib.loads(text), Thesaurus)
 
 
-def implied(values: Mapping[str, tuple[Meaning, ...]], concept: str, id: str) -> dict[str, str]:
+def implied(values: Mapping[str, tuple[Meaning, ...]], concept: str, meaning_id: str) -> dict[str, str]:
     """Everything that follows from a value: the city gives the country, the country the continent."""
     found: dict[str, str] = {}
-    waiting = [(concept, id)]
+    waiting = [(concept, meaning_id)]
     while waiting:
         at, value = waiting.pop()
         meaning = next(one for one in values[at] if one.id == value)

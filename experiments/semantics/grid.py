@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from experiments.semantics.dataset import Dataset, Item
 from recado.semantics.alignment import choose
-from recado.semantics.engine import Semantics
-from recado.semantics.measures import get_measure
+from recado.semantics.engine import Semantics, get_measure
 from recado.semantics.measures.base import NameMeasure
 from recado.semantics.measures.names import Mean
 from recado.semantics.measures.wordnet import WordNetWords
@@ -327,7 +326,7 @@ def as_printed(
 def as_recado(semantics: Semantics, vocabulary: Vocabulary, settings: SemanticSettings) -> Similarities:
     return Similarities(
         semantics.similarities(vocabulary.wanted_names, vocabulary.event_names, settings),
-        semantics.similarities(vocabulary.wanted_values, vocabulary.event_values, settings),
+        semantics.similarities(vocabulary.wanted_values, vocabulary.event_values, settings, as_values=True),
     )
 
 

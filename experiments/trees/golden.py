@@ -32,13 +32,13 @@ def system(
     return found
 
 
-def subscribe(found: System, node: NodeId, type: str = "x") -> Cost:
+def subscribe(found: System, node: NodeId, event_type: str = "x") -> Cost:
     """A subscription called after its node, to all events of a type."""
-    return found.subscribe(node, Subscription(f"I({node})", type=type))
+    return found.subscribe(node, Subscription(f"I({node})", type=event_type))
 
 
-def publish(found: System, node: NodeId, type: str = "x") -> Cost:
-    return found.publish(node, Event(f"event {len(found.deliveries)} of {node}", type))
+def publish(found: System, node: NodeId, event_type: str = "x") -> Cost:
+    return found.publish(node, Event(f"event {len(found.deliveries)} of {node}", event_type))
 
 
 def worked(settings: TreeSettings = TreeSettings()) -> System:  # noqa: B008  # frozen
@@ -173,19 +173,19 @@ def _rows(found: System) -> int:
     return sum(len(table) for state in found.inspect().values() for table in state["tables"].values())
 
 
-def tree_edges(found: System, id: str, type: str) -> list[tuple[NodeId, NodeId]]:
+def tree_edges(found: System, sub_id: str, event_type: str) -> list[tuple[NodeId, NodeId]]:
     """The links of one subscription's tree, child first."""
     return [
         (node, toward)
         for node, state in found.inspect().items()
-        for toward in state["tables"].get(type, {}).get(id, {}).get("next", ())
+        for toward in state["tables"].get(event_type, {}).get(sub_id, {}).get("next", ())
         if toward != node
     ]
 
 
-def depth(found: System, id: str, type: str) -> int:
+def depth(found: System, sub_id: str, event_type: str) -> int:
     """How far the farthest node of a subscription's tree is from its root, along the tree."""
-    parents = dict(tree_edges(found, id, type))
+    parents = dict(tree_edges(found, sub_id, event_type))
     longest = 0
     for node in parents:
         steps, at = 0, node

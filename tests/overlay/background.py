@@ -5,7 +5,7 @@ import contextlib
 import threading
 
 from recado.overlay.addresses import socket_path
-from recado.overlay.control import Control
+from recado.overlay.control import control_of
 
 
 @contextlib.contextmanager
@@ -21,7 +21,7 @@ def background(*nodes):
     async def begin():
         for node in nodes:
             await node.start()
-            control = Control(node, socket_path(node.overlay, node.name))
+            control = control_of(node, socket_path(node.overlay, node.name))
             controls.append(control)
             await control.claim()
             await control.start()

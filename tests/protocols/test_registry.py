@@ -1,6 +1,7 @@
 """The registry: what is known, a protocol of a user's own in the simulator and over TCP, and what is refused."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -64,12 +65,18 @@ def test_what_runs_live_can_be_told_by_its_messages_and_the_usual_one_does():
 
 
 def test_overlay_simulator_and_command_line_know_no_protocol_by_name():
-    package = Path(registry.__file__).parents[1]
-    names = {name.replace("-", "_") for name in ("trees", "baselines")}
-    for room in ("overlay", "sim", "cli"):
-        for path in (package / room).rglob("*.py"):
-            text = path.read_text()
-            assert not any(f"protocols.{name}" in text for name in names), f"{path} knows a protocol by name"
+    """Whoever imports the package of a protocol, or speaks of its machine's class, knows it by name."""
+    protocols = Path(registry.__file__).parent
+    packages = {Path(sys.modules[one.make.__module__].__file__).parent for one in registry.PROTOCOLS.values()}
+    names = sorted(str(path.relative_to(protocols)).replace("/", ".") for path in packages)
+    assert names == ["baselines", "sensors", "supernodes", "trees"]
+    known = [
+        path.relative_to(protocols.parent).as_posix()
+        for room in ("overlay", "radio", "sim", "cli", "net")
+        for path in (protocols.parent / room).rglob("*.py")
+        if re.search(rf"protocols(\.| import .*\b)({'|'.join(names)})\b", path.read_text())
+    ]
+    assert known == []
 
 
 def test_an_unknown_name_is_told_with_the_known_ones():

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recado.errors import FilterError
+from recado.filters.cost import check_filter
 from recado.filters.expression import parse
 from recado.model.event import Event
+from recado.model.filter import In
+from recado.model.limits import LIMITS
 from recado.protocols.trees import MESSAGES, messages
 from recado.protocols.wire import HEADER_BYTES, WireError, decoder, encode, read_filter, wire_size, write_filter
 
@@ -98,6 +102,20 @@ def test_filters_travel_as_text():
     filter = parse('v > 1 and w == "x"')
     assert read_filter(write_filter(filter)) == filter
     assert read_filter("v > 1") is read_filter("v > 1")
+
+
+def test_what_one_node_accepts_every_node_takes():
+    """A set of texts within the limits of filters, whose expression is longer than a person may write one."""
+    accepted = check_filter(In("name", tuple(f"station {number:04} of a long line" for number in range(1_000))))
+    text = write_filter(accepted)
+    assert len(text) > LIMITS.filter_chars
+    assert read_filter(text) == accepted
+
+
+@pytest.mark.parametrize("text", ["(" * 100_000, "not " * 2_000 + "a == 1", "a == 1 or " * 300 + "a == 1"])
+def test_what_no_node_accepts_no_node_takes(text):
+    with pytest.raises(FilterError):
+        read_filter(text)
 
 
 def test_a_field_of_no_known_kind():

@@ -139,7 +139,11 @@ MUTATIONS = {
     "repeats reach the application": (Inbox.came, "if not self._nids.add(nid):", "if False:"),
     "what was not answered is not sent again": (agent_care.greet_table, "a.sends.extend(waiting)", "pass"),
     "the agent does not dial again": (agent_link.link_down, 'a.set_timer("dial", wait)', "pass"),
-    "silence is not noticed": (agent_link.silence, 'a.ask(m.Ping(a.outbox.number()), Own("ping"))', "a.pinged = False"),
+    "silence is not noticed": (
+        agent_link.silence,
+        'a.ask(m.Ping(a.outbox.number()), AgentRequest("ping"))',
+        "a.pinged = False",
+    ),
     "a repeated packet is delivered again": (
         Receiver._seen_before,
         "return []",

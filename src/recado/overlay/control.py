@@ -1,8 +1,8 @@
-"""The control socket: how programs on this machine use a running node.
+"""The control socket: how programs on this machine use a running node, of an overlay or of a scene over radio.
 
 A Unix socket that only its owner may open (mode 0600), JSON lines both ways. Each request is answered by one line,
-``{"ok": …}`` or ``{"error": "…"}``; after ``subscribe`` the connection carries what the subscription brings, until
-either side closes it. Requests are the structs below; ``do`` names them::
+``{"ok": …}`` or ``{"error": "…"}``; after one that is answered with a ``Following`` the connection carries what the
+subscription brings, until either side closes it. Requests are structs such as those below; ``do`` names them::
 
     {"do": "publish", "event": {"id": "t-1", "type": "Tick", "Price": 24.9}}
     {"do": "subscribe", "subscription": {"id": "cheap", "type": "Tick", "filter": "Price < 25"}}
@@ -11,9 +11,10 @@ either side closes it. Requests are the structs below; ``do`` names them::
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,8 +34,8 @@ from recado.overlay.streams import Gap, Item, Stream
 from recado.protocols.pubsub import Notified
 
 
-class Request(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=True, rename="kebab"):
-    pass
+class Request(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=True):
+    """Base of all requests."""
 
 
 class PublishRequest(Request, frozen=True, tag="publish"):
@@ -112,17 +113,40 @@ AnyRequest: TypeAlias = (
     | StopRequest
 )
 
-_decode = msgspec.json.Decoder(AnyRequest).decode
+log = logging.getLogger("recado.overlay")
 _encode = msgspec.json.Encoder(enc_hook=repr).encode
 
 
-class Control:
-    """The control socket of one node."""
+class Following:
+    """An answer: the stream of a subscription, and what to do when the program goes away."""
 
-    def __init__(self, node: Node, path: Path) -> None:
-        self._node, self.path = node, path
+    def __init__(self, stream: Stream, end: Callable[[], Awaitable[None]]) -> None:
+        if stream.followed:
+            raise OverlayError(f"another program follows {stream.subscription!r} already")
+        self.stream, self.end = stream, end
+
+
+class Control:
+    """``requests`` is the union of requests that ``answer`` takes; what it raises as a RecadoError is told.
+
+    At most ``programs`` use the socket at a time.
+    """
+
+    def __init__(self, path: Path, requests: Any, answer: Callable[[Any], Awaitable[Any]], programs: int) -> None:
+        self.path, self._answer, self._programs = path, answer, programs
+        self._decode = msgspec.json.Decoder(requests).decode
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def claim(self) -> None:
+        """Take away a socket that a killed process left; refuse if somebody still answers."""
+        try:
+            _, writer = await asyncio.open_unix_connection(self.path)
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            return
+        writer.close()
+        raise OverlayError(f"a node with the control socket {self.path} runs already; give this one another name")
 
     async def start(self) -> None:
         limit = LIMITS.event_bytes + LIMITS.subscription_bytes
@@ -131,16 +155,6 @@ class Control:
         except OSError as error:
             raise OverlayError(f"the control socket {self.path} cannot be opened: {error}") from None
         self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=limit)
-
-    async def claim(self) -> None:
-        """Take away a socket that a killed node left; refuse if its node still runs."""
-        try:
-            _, writer = await asyncio.open_unix_connection(self.path)
-        except OSError:
-            self.path.unlink(missing_ok=True)
-            return
-        writer.close()
-        raise OverlayError(f"a node with the control socket {self.path} runs already; give this one another name")
 
     async def close(self) -> None:
         if self._server is None:
@@ -153,7 +167,7 @@ class Control:
         self.path.unlink(missing_ok=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= self._node.limits.programs:
+        if len(self._tasks) >= self._programs:
             writer.write(_line({"error": f"{len(self._tasks)} programs use this node already; that is the limit"}))
             writer.close()
             return
@@ -166,85 +180,92 @@ class Control:
         with suppress(OSError):
             try:
                 while line := await reader.readline():
-                    await self._answer(line, reader, writer)
+                    answer = await self._take(line)
+                    if isinstance(answer, Following):
+                        await _follow(answer, reader, writer)
+                        return
+                    writer.write(_line(answer))
                     await writer.drain()
             except ValueError:
                 writer.write(_line({"error": "the request is longer than an event may be"}))
 
-    async def _answer(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _take(self, line: bytes) -> Any:
         try:
-            request = _decode(line)
-            match request:
-                case SubscribeRequest(record, keep, follow):
-                    stream = await self._node.subscribe(read_subscription(bytes(record)), keep=keep or not follow)
-                    if follow:
-                        await self._follow(stream, keep, reader, writer)
-                    else:
-                        writer.write(_line({"ok": {"subscription": stream.subscription}}))
-                case FollowRequest(id):
-                    await self._follow(self._node.follow(id), True, reader, writer)
-                case _:
-                    writer.write(_line({"ok": await self._do(request)}))
+            answer = await self._answer(self._decode(line))
         except msgspec.DecodeError as error:
-            writer.write(_line({"error": f"the request cannot be read: {error}"}))
+            return {"error": f"the request cannot be read: {error}"}
         except RecadoError as error:
-            writer.write(_line({"error": str(error)}))
+            return {"error": str(error)}
         except (RecursionError, ValueError) as error:
-            writer.write(_line({"error": f"the request cannot be taken: {error}"}))
+            return {"error": f"the request cannot be taken: {error}"}
+        except Exception as error:
+            log.exception("a request failed")
+            return {"error": f"the request failed ({error!r}); the log has the details"}
+        return answer if isinstance(answer, Following) else {"ok": answer}
 
-    async def _do(self, request: AnyRequest) -> Any:
-        node = self._node
-        match request:
-            case PublishRequest(event):
-                await node.publish(read_event(bytes(event)))
-            case UnsubscribeRequest(id):
-                await node.unsubscribe(id)
-            case PublisherRequest(type):
-                await node.become_publisher(type)
-            case BrokerRequest(type):
-                await node.become_broker(type)
-            case CandidateRequest(type):
-                await node.become_candidate(type)
-            case ShowRequest():
-                return node.show()
-            case CountRequest():
-                return node.count()
-            case StoryRequest(about, last):
-                return node.driver.story.tell(about, last)
-            case DeliveriesRequest():
-                return list(node.streams.deliveries)
-            case ConnectRequest(address):
-                node.connect(address)
-            case StopRequest():
-                node.ask_to_stop()
-        return {}
 
-    # -- a subscription's connection
+async def _follow(following: Following, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    stream = following.stream
+    stream.followed = True
+    writer.write(_line({"ok": {"subscription": stream.subscription}}))
+    writing = asyncio.create_task(_write_items(stream, writer))
+    leaving = asyncio.create_task(reader.read(1))
+    try:
+        await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        writing.cancel()
+        leaving.cancel()
+        await asyncio.gather(writing, leaving, return_exceptions=True)
+        writer.close()
+        stream.followed = False
+        await following.end()
 
-    async def _follow(
-        self, stream: Stream, keep: bool, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        if stream.followed:
-            raise OverlayError(f"another program follows {stream.subscription!r} already")
-        stream.followed = True
-        writer.write(_line({"ok": {"subscription": stream.subscription}}))
-        writing = asyncio.create_task(_write_items(stream, writer))
-        leaving = asyncio.create_task(reader.read(1))
-        try:
-            await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            writing.cancel()
-            leaving.cancel()
-            await asyncio.gather(writing, leaving, return_exceptions=True)
-            writer.close()
-            stream.followed = False
-            await self._end(stream, keep)
 
-    async def _end(self, stream: Stream, keep: bool) -> None:
-        """The program went away, and its subscription with it unless it is to be kept."""
-        gone = keep or self._node.stopped.is_set() or not self._node.streams.has(stream)
-        if not gone:
-            await self._node.unsubscribe(stream.subscription)
+def control_of(node: Node, path: Path) -> Control:
+    """The control socket of a node of an overlay."""
+    return Control(path, AnyRequest, lambda request: _answer(node, request), node.limits.programs)
+
+
+async def _answer(node: Node, request: AnyRequest) -> Any:
+    match request:
+        case PublishRequest(event):
+            await node.publish(read_event(bytes(event)))
+        case SubscribeRequest(record, keep, follow):
+            stream = await node.subscribe(read_subscription(bytes(record)), keep=keep or not follow)
+            if follow:
+                return Following(stream, lambda: _end(node, stream, keep))
+            return {"subscription": stream.subscription}
+        case FollowRequest(id):
+            followed = node.follow(id)
+            return Following(followed, lambda: _end(node, followed, True))
+        case UnsubscribeRequest(id):
+            await node.unsubscribe(id)
+        case PublisherRequest(type):
+            await node.become_publisher(type)
+        case BrokerRequest(type):
+            await node.become_broker(type)
+        case CandidateRequest(type):
+            await node.become_candidate(type)
+        case ShowRequest():
+            return node.show()
+        case CountRequest():
+            return node.count()
+        case StoryRequest(about, last):
+            return node.driver.story.tell(about, last)
+        case DeliveriesRequest():
+            return list(node.streams.deliveries)
+        case ConnectRequest(address):
+            node.connect(address)
+        case StopRequest():
+            node.ask_to_stop()
+    return {}
+
+
+async def _end(node: Node, stream: Stream, keep: bool) -> None:
+    """The program went away, and its subscription with it unless it is to be kept."""
+    gone = keep or node.stopped.is_set() or not node.streams.has(stream)
+    if not gone:
+        await node.unsubscribe(stream.subscription)
 
 
 def _listen(path: Path) -> socket.socket:
@@ -275,7 +296,8 @@ def item_record(item: Item) -> Mapping[str, Any]:
     """What a stream yields, as a JSON object."""
     match item:
         case Notified(event, subscriptions):
-            return {"event": to_flat(event), "subscriptions": subscriptions}
+            more = {name: getattr(item, name) for name in item.__struct_fields__[2:]}
+            return {"event": to_flat(event), "subscriptions": subscriptions, **more}
         case Gap(count, events):
             return {"gap": count, "events": events}
     return {"fact": type(item).__name__, **shown(item)}

@@ -52,7 +52,7 @@ from recado.filters.expression import parse
 from recado.model.subscription import Subscription
 from recado.overlay.addresses import Address, check_name, overlay_folder, read_address, read_key, runtime, socket_path
 from recado.overlay.client import OverlayClient, ask
-from recado.overlay.control import Control
+from recado.overlay.control import control_of
 from recado.overlay.limits import OVERLAY_LIMITS, OverlayError, OverlayLimits, reason_of
 from recado.overlay.node import Node
 from recado.protocols.registry import DEFAULT, find_protocol
@@ -429,9 +429,9 @@ def missing_links(launch: Launch, nodes: Iterable[str] | None = None) -> dict[st
     return missing
 
 
-def _become_publisher(launch: Launch, name: str, type: str) -> None:
-    if type not in ask(launch.socket(name), "show")["machine"].get("publishes", ()):
-        ask(launch.socket(name), "become-publisher", type=type)
+def _become_publisher(launch: Launch, name: str, event_type: str) -> None:
+    if event_type not in ask(launch.socket(name), "show")["machine"].get("publishes", ()):
+        ask(launch.socket(name), "become-publisher", type=event_type)
 
 
 def _wait(missing: Callable[[Iterable[str]], dict[str, list[str]]], launch: Launch, timeout_seconds: float) -> None:
@@ -554,7 +554,7 @@ async def run_nodes(nodes: Iterable[tuple[Node, Path]], begins: Mapping[str, flo
 
 
 async def _run_one(node: Node, path: Path, signals: asyncio.Event, wait_seconds: float) -> int:
-    control = Control(node, path)
+    control = control_of(node, path)
     await control.claim()
     if wait_seconds > 0:
         with suppress(TimeoutError):

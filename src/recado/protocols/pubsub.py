@@ -19,7 +19,7 @@ import msgspec
 from recado.errors import RecadoError
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.protocols.machine import Machine, NodeId
+from recado.protocols.machine import Machine, NodeId, Stimulus
 from recado.protocols.topology import Topology
 from recado.protocols.wire import WireError, decoder, encode
 
@@ -163,6 +163,38 @@ def describe_roles(state: Mapping[str, Any]) -> list[str]:
     return roles or ["a broker: neither publishes nor subscribes"]
 
 
+class Sketch(msgspec.Struct, frozen=True):
+    """What a picture shows of a node at one time. Nodes and subscriptions go by their names as text."""
+
+    role: str = ""
+    """One or two words, of which a protocol has few; a picture has a colour for each."""
+    ties: tuple[str, ...] = ()
+    """Nodes to which a line is drawn whether or not anything is sent, such as the father in a family."""
+    holds: Mapping[str, tuple[str, ...]] = {}
+    """Subscriptions of which it keeps something (a copy, a row), and the next nodes to the subscriber that it knows."""
+    names: Mapping[str, str] = {}
+    """What this node's own subscriptions are called in ``holds``, by their ids, where that is not the id."""
+
+
+def sketch_node(state: Mapping[str, Any]) -> Sketch:
+    """A node by the keys of ``inspect`` that most protocols have: its part in the trees that ``tables`` describe."""
+    holds = {
+        str(id): tuple(str(node) for node in row.get("next", ()) if node != state.get("node"))
+        for table in state.get("tables", {}).values()
+        for id, row in table.items()
+    }
+    role = state.get("role") or _part_played(
+        bool(state.get("publishes")), bool(state.get("subscriptions")), bool(holds)
+    )
+    return Sketch(role, (), holds)
+
+
+def _part_played(publishes: bool, subscribes: bool, relays: bool) -> str:
+    if publishes:
+        return "publisher and subscriber" if subscribes else "publisher"
+    return "subscriber" if subscribes else "relay" if relays else "idle"
+
+
 def no_sections(state: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     return {}
 
@@ -170,6 +202,10 @@ def no_sections(state: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 def is_joined(state: Mapping[str, Any]) -> bool:
     """A node of most protocols is a part of the overlay from the start."""
     return True
+
+
+def no_way(stimulus: Stimulus, settings: Any) -> None:
+    """Messages of most protocols do not tell where an event comes from."""
 
 
 class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,14 +241,25 @@ class OverlayProtocol(msgspec.Struct, frozen=True, kw_only=True):
     then peers to begin with; a machine that starts with none is the first of its overlay. A live node's name is to its
     machine the endpoint ``HOST:PORT`` at which it listens.
     """
+    needs_radio: bool = False
+    """Its machines broadcast to whoever is in range, so that there is nothing for them to do on links."""
     settle_seconds: float = 0.0
     """For machines that are never quiet, since they look after each other: so long after a request all is in place."""
     size_of: Callable[[Any], Callable[[Any], int]] | None = None
     """From settings to the size of a message that a simulation counts; None: that of its frame on the wire."""
+    traffic_class: Callable[[Any], str] | None = None
+    """As what a transmission of a message is counted on a radio; None: by the name of its type."""
+    way: Callable[[Stimulus, Any], tuple[str | int, int] | None] = no_way
+    """Of the message that made a node deliver: who published, and over how many hops it came. None if it does not tell.
+
+    From the stimulus and the settings of the node.
+    """
     roles: Callable[[Mapping[str, Any]], list[str]] = describe_roles
     """What a node is, in words, from what its machine's ``inspect`` gives."""
     sections: Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, Any]]] = no_sections
     """What else a person may want to see of a node, by title and name, from what its machine's ``inspect`` gives."""
+    sketch: Callable[[Mapping[str, Any]], Sketch] = sketch_node
+    """What a picture shows of a node, from what its machine's ``inspect`` gives."""
     joined: Callable[[Mapping[str, Any]], bool] = is_joined
     """Has the node become a part of the overlay? From what its machine's ``inspect`` gives."""
 

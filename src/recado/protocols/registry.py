@@ -36,7 +36,7 @@ from typing import Any
 
 import msgspec
 
-from recado.protocols import baselines, supernodes, trees
+from recado.protocols import baselines, sensors, supernodes, trees
 from recado.protocols.pubsub import (
     REQUESTS,
     USUAL_REQUESTS,
@@ -57,6 +57,7 @@ PROTOCOLS: Mapping[str, OverlayProtocol] = {
         trees.PROTOCOL,
         *baselines.PROTOCOLS,
         supernodes.PROTOCOL,
+        sensors.PROTOCOL,
         # A new protocol: its description, here.
     )
 }

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recado.errors import RecadoError
-from recado.filters.expression import format_expression, parse
+from recado.filters.cost import check_filter
+from recado.filters.expression import format_expression, read_back
 from recado.model.event import Event, check_event
 from recado.model.filter import Filter
 
@@ -78,7 +79,8 @@ FILTERS = 16_384
 
 @lru_cache(maxsize=FILTERS)
 def read_filter(text: str) -> Filter:
-    return parse(text)
+    """A filter that one node may have is one that every node takes, however long it is as an expression."""
+    return check_filter(read_back(text))
 
 
 @lru_cache(maxsize=FILTERS)

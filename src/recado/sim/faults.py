@@ -14,8 +14,11 @@ from random import Random
 
 from recado.protocols.machine import Machine, NodeId
 from recado.protocols.topology import Topology
-from recado.sim.kernel import Network, Simulation, SimulationError
+from recado.sim.kernel import Audience, Medium, Network, Simulation, SimulationError
 from recado.sim.network import NetworkWrapper
+
+Obstacle = Callable[[NodeId, NodeId], bool]
+"""Does a frame of the first node get through to the second?"""
 
 
 class RandomFault(NetworkWrapper):
@@ -31,14 +34,31 @@ class RandomFault(NetworkWrapper):
         return self._rng.random() < self.probability
 
 
+def _inside(inner: Network, passes: Obstacle) -> Medium | None:
+    """The medium of the network that a fault is around; from now on it asks the fault for every frame and hearer."""
+    radio = getattr(inner, "medium", None)
+    if radio is not None:
+        radio.obstacles.append(passes)
+    return radio
+
+
 class Loss(RandomFault):
-    """Messages are lost; of a broadcast, each hearer loses it by itself."""
+    """Messages are lost; of a broadcast, each hearer loses it by itself. On a radio, a frame that is lost is repeated
+    as the channel repeats frames.
+    """
+
+    def __init__(self, inner: Network, probability: float, rng: Random) -> None:
+        super().__init__(inner, probability, rng)
+        self.medium = _inside(inner, self.passes)
+
+    def passes(self, sender: NodeId, receiver: NodeId) -> bool:
+        return not self.happens()
 
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
         times = self.inner.arrivals(sender, receiver, size_bytes, now)
         return () if self.happens() else times
 
-    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
+    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Audience:
         return [heard for heard in self.inner.audience(sender, size_bytes, now) if not self.happens()]
 
 
@@ -76,6 +96,7 @@ class Cuts(NetworkWrapper):
 
     def __init__(self, inner: Network) -> None:
         super().__init__(inner)
+        self.medium = _inside(inner, self.passes)
         self._blocked: dict[tuple[NodeId, NodeId], None] = {}
         self._group: dict[NodeId, int] = {}
         self._one_way: list[tuple[frozenset[NodeId], frozenset[NodeId]]] = []
@@ -111,7 +132,7 @@ class Cuts(NetworkWrapper):
         times = self.inner.arrivals(sender, receiver, size_bytes, now)
         return times if self.passes(sender, receiver) else ()
 
-    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
+    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Audience:
         return [heard for heard in self.inner.audience(sender, size_bytes, now) if self.passes(sender, heard[0])]
 
 
@@ -315,5 +336,46 @@ def schedule_failures(outages: Outages, rng: Random, rate: float, seconds: float
             simulation.at(time, strike)
         else:
             simulation.at(end, outages.restore_all)
+
+    wait()
+
+
+def schedule_node_failures(
+    simulation: Simulation,
+    nodes: Sequence[NodeId],
+    make: Callable[[NodeId], Machine],
+    rng: Random,
+    *,
+    rate: float,
+    seconds: float,
+    is_beyond_repair: Callable[[NodeId], bool] = lambda node: False,
+) -> None:
+    """Nodes crash and restart by chance, ``rate`` a second on average, for a time; then all are back.
+
+    For networks without links that could be told of. ``is_beyond_repair`` says which nodes never come back.
+    """
+    end = simulation.now + seconds
+
+    def toggle(node: NodeId) -> None:
+        if simulation.nodes[node].alive:
+            simulation.crash(node)
+        elif not is_beyond_repair(node):
+            simulation.add(node, make(node))
+
+    def strike() -> None:
+        toggle(rng.choice(nodes))
+        wait()
+
+    def restore() -> None:
+        for node in nodes:
+            if not simulation.nodes[node].alive:
+                toggle(node)
+
+    def wait() -> None:
+        time = simulation.now + rng.expovariate(rate)
+        if time < end:
+            simulation.at(time, strike)
+        else:
+            simulation.at(end, restore)
 
     wait()

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from random import Random
 from typing import Any, Protocol, cast
 
@@ -68,6 +69,9 @@ Entry = tuple[float, int, Any, Any, int, Any, Any]
 CROWD = 4096
 USUAL = 64
 """So many entries in a stretch are worth sorting at once; it matters little whether they are 8 or 500."""
+
+SHORTER = 1 - 1e-9
+"""What comes before so much of a stretch's end is surely in it, however the division is rounded."""
 
 LATEST = 1e150
 """No entry is later, and no stretch is shorter than its inverse, so that every stretch has a finite number."""
@@ -237,9 +241,52 @@ class Network(Protocol):
         """The times at which copies of the message arrive: usually one, none if it is lost."""
         ...
 
-    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
+    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Audience:
         """Who hears a broadcast: node, time of arrival, signal strength in dBm."""
         ...
+
+
+class Transmission:
+    """One message on its way through a medium; ``number`` is its place in the order of what was scheduled."""
+
+    __slots__ = ("counter", "message", "number", "receiver", "sender", "size_bytes")
+
+    def __init__(
+        self, number: int, sender: Node, receiver: NodeId | None, message: Any, *, size_bytes: int, counter: Sent
+    ) -> None:
+        self.number, self.sender, self.receiver = number, sender, receiver
+        self.message, self.size_bytes, self.counter = message, size_bytes, counter
+
+
+Audience = Sequence[tuple[NodeId, float, float]]
+"""Who hears a broadcast: node, time of arrival, signal strength in dBm."""
+
+
+class Medium(Protocol):
+    """A network that is given every transmission whole, and says itself what comes of it and when.
+
+    It is what a network has as ``medium``, which for a radio is the radio; then ``arrivals`` and ``audience`` are not
+    asked. A network without that attribute has none.
+    It answers with ``Simulation.hear``, ``arrive`` and ``fail``, each at most once for a transmission, then or later;
+    what it needs to happen in between it asks for with ``Simulation.at``.
+    """
+
+    def bind(self, simulation: Simulation) -> None:
+        """Belong to this simulation; called once, before anything is sent."""
+        ...
+
+    def transmit(self, transmission: Transmission, now: float) -> None:
+        """A message to ``transmission.receiver``, or to whoever hears it if that is None."""
+        ...
+
+
+class _Airing:
+    """A broadcast on its way to those who hear it, in the order in which they do; ``next`` is the first to come."""
+
+    __slots__ = ("hearers", "next", "transmission")
+
+    def __init__(self, transmission: Transmission, hearers: list[tuple[float, Node, float]]) -> None:
+        self.transmission, self.hearers, self.next = transmission, hearers, 0
 
 
 class LinkMaker(Protocol):
@@ -301,11 +348,16 @@ class Simulation:
         self._deliver, self._report = deliver, report
         self.link_maker: LinkMaker = self
         """Asked for the links that machines want; ``recado.sim.faults`` puts itself here, since its links can fail."""
+        self.on_crash: Callable[[float, NodeId], None] | None = None
+        """Told of every crash; a crash is no step, so a watch does not see it."""
         self._opened: dict[tuple[NodeId, NodeId], None] = {}
         # entries are time, number, receiver and what; and for a message its size, sender and counter
         self._agenda = Agenda()
         self._sequence = 0
         self._running = False
+        self.medium: Medium | None = getattr(network, "medium", None)
+        if self.medium is not None:
+            self.medium.bind(self)
 
     # -- what an experiment does to the system
 
@@ -326,6 +378,8 @@ class Simulation:
         node.alive = False
         node.machine, node.rng = GONE, NO_RNG  # a stream takes 2.5 KB, and a long run has many dead
         node.timers.clear()
+        if self.on_crash is not None:
+            self.on_crash(self.now, node_id)
 
     def ask(self, node_id: NodeId, request: Any, at: float | None = None) -> None:
         """The application at a node wants something, now or later; it is not told if the node is dead then."""
@@ -370,9 +424,9 @@ class Simulation:
         """Call a function of the experiment at a time: churn, faults, samples."""
         self._push(time, None, call)
 
-    def _node(self, node_id: NodeId) -> Node:
+    def _node(self, node_id: NodeId | None) -> Node:
         try:
-            return self.nodes[node_id]
+            return self.nodes[cast(NodeId, node_id)]
         except KeyError:
             raise SimulationError(f"there is no node {node_id!r} in this simulation; add it first") from None
 
@@ -396,12 +450,14 @@ class Simulation:
             raise SimulationError("a run is going on; what it calls may schedule more, but not run the simulation")
         nodes, sent, network, agenda = self.nodes, self.sent, self.network, self._agenda
         size_of, watch, arrivals, tells = self._size_of, self._watch, network.arrivals, network.tells_failure
+        medium = self.medium
         near, late, far, order = agenda.near, agenda.late, agenda.far, agenda.order
         scale, edge = agenda.scale, agenda.edge
         pop, push = heappop, heappush
         taken, most = 0, math.inf if steps is None else steps
         sequence = self._sequence
         effect: Any  # the loop asks for the exact type, which is fast and does not narrow a union
+        effects: Sequence[Effect]
         self._running = True
         try:
             while taken < most:
@@ -426,42 +482,89 @@ class Simulation:
                     break
                 self.now = now
                 if node is None:
-                    self._sequence = sequence
-                    what()
-                    sequence = self._sequence
-                    continue
-                if counter is not None:
-                    if not node.alive:
-                        if tells and sender is not None:
+                    if type(what) is not _Airing:
+                        self._sequence = sequence
+                        what()
+                        sequence = self._sequence
+                        continue
+                    # Those who hear a broadcast before anything else happens, one after another: most of them have
+                    # heard it before and do nothing, so nothing gets between them.
+                    border = until
+                    if near and near[-1][0] < border:
+                        border = near[-1][0]
+                    if late and late[0][0] < border:
+                        border = late[0][0]
+                    if order and (edge + 1) / scale * SHORTER < border:
+                        border = (edge + 1) / scale * SHORTER
+                    transmission, hearers, place = what.transmission, what.hearers, what.next
+                    sized, size, counter = transmission.message, transmission.size_bytes, transmission.counter
+                    origin, crowd, effects, arrived = transmission.sender.id, len(hearers), (), 0
+                    try:
+                        while True:
+                            now, node, signal = hearers[place]
+                            place += 1
+                            if node.alive:
+                                node.down_messages += 1
+                                node.down_bytes += size
+                                arrived += 1
+                                effects = node.machine.handle(Received(origin, sized, signal), now, node.rng)
+                                if effects or watch is not None:
+                                    break
+                            if place == crowd or hearers[place][0] >= border or taken + arrived >= most:
+                                break
+                    finally:
+                        self.now = now
+                        if arrived:
+                            self.last_arrival = now
+                        taken += arrived
+                        counter.arrived += arrived
+                        counter.arrived_bytes += arrived * size
+                        if place < crowd:
+                            what.next = place
+                            time = hearers[place][0]
+                            if int(time * scale) <= edge:
+                                push(late, (time, number, None, what, 0, None, None))
+                            else:
+                                agenda.put((time, number, None, what, 0, None, None))
+                    if watch is not None and arrived:
+                        self._sequence = sequence
+                        watch(Step(now, number, node.id, Received(origin, sized, signal), effects, sequence))
+                        sequence = self._sequence
+                        if not node.alive:
+                            continue
+                else:
+                    if counter is not None:
+                        if not node.alive:
+                            if tells and sender is not None:
+                                sequence += 1
+                                push(late, (now, sequence, sender, SendFailed(node.id, what), 0, None, None))
+                            continue
+                        if sender is not None:
+                            what = Received(sender.id, what)
+                        node.down_messages += 1
+                        node.down_bytes += size
+                        counter.arrived += 1
+                        counter.arrived_bytes += size
+                        self.last_arrival = now
+                    elif type(what) is SetTimer or type(what) is TimerFired:
+                        timer = what.timer
+                        if node.timers.get(timer) != number:
+                            continue
+                        del node.timers[timer]
+                        what = TimerFired(timer)
+                    elif not node.alive:
+                        if type(what) is Asked and nodes[node.id].alive:  # the application asks whoever is there
                             sequence += 1
-                            push(late, (now, sequence, sender, SendFailed(node.id, what), 0, None, None))
+                            push(late, (now, sequence, nodes[node.id], what, 0, None, None))
                         continue
-                    if sender is not None:
-                        what = Received(sender.id, what)
-                    node.down_messages += 1
-                    node.down_bytes += size
-                    counter.arrived += 1
-                    counter.arrived_bytes += size
-                    self.last_arrival = now
-                elif type(what) is SetTimer or type(what) is TimerFired:
-                    timer = what.timer
-                    if node.timers.get(timer) != number:
-                        continue
-                    del node.timers[timer]
-                    what = TimerFired(timer)
-                elif not node.alive:
-                    if type(what) is Asked and nodes[node.id].alive:  # the application asks whoever is there
-                        sequence += 1
-                        push(late, (now, sequence, nodes[node.id], what, 0, None, None))
-                    continue
-                taken += 1
-                effects = node.machine.handle(what, now, node.rng)
-                if watch is not None:
-                    self._sequence = sequence
-                    watch(Step(now, number, node.id, what, effects, sequence))
-                    sequence = self._sequence
-                    if not node.alive:
-                        continue
+                    taken += 1
+                    effects = node.machine.handle(what, now, node.rng)
+                    if watch is not None:
+                        self._sequence = sequence
+                        watch(Step(now, number, node.id, what, effects, sequence))
+                        sequence = self._sequence
+                        if not node.alive:
+                            continue
                 for effect in effects:
                     kind = type(effect)
                     if kind is Send:
@@ -478,6 +581,16 @@ class Simulation:
                         if size_of is not None:
                             counter.bytes += size
                             node.up_bytes += size
+                        if medium is not None:
+                            sequence += 1
+                            self._sequence = sequence
+                            medium.transmit(
+                                Transmission(sequence, node, to, message, size_bytes=size, counter=counter), now
+                            )
+                            sequence = self._sequence
+                            if not node.alive:
+                                break
+                            continue
                         try:
                             receiver = nodes[to]
                         except KeyError:
@@ -557,21 +670,55 @@ class Simulation:
                 raise SimulationError(f"node {node.id!r} returned {effect!r}, which is no effect")
 
     def _broadcast(self, message: Any, node: Node, now: float) -> None:
-        counter = self.sent.setdefault(type(message), Sent())
+        counter = self.sent.get(type(message))
+        if counter is None:
+            counter = self.sent[type(message)] = Sent()
         size = self._size_of(message) if self._size_of is not None else 0
         counter.count += 1
         counter.bytes += size
         node.up_messages += 1
         node.up_bytes += size
-        for id, time, signal in self.network.audience(node.id, size, now):
-            if not now <= time <= LATEST:
-                raise SimulationError(_impossible(node.id, message, id, time, now))
-            hearer = self.nodes.get(id)
-            if hearer is not None:  # the radio may know the places of nodes that are still to come
-                self._sequence += 1
-                heard = Received(node.id, message, signal)
-                self._agenda.put((time, self._sequence, hearer, heard, size, None, counter))
+        self._sequence += 1
+        transmission = Transmission(self._sequence, node, None, message, size_bytes=size, counter=counter)
+        if self.medium is not None:
+            self.medium.transmit(transmission, now)
+        else:
+            self.hear(transmission, self.network.audience(node.id, size, now))
+
+    # -- what a medium tells of a transmission
+
+    def hear(self, transmission: Transmission, audience: Audience) -> None:
+        """These nodes hear a broadcast, at these times and strengths; the dead, and those who are to come, do not."""
+        find = self.nodes.get  # a radio may know the places of nodes that are still to come
+        heard = [(time, node, signal) for id, time, signal in audience if (node := find(id)) is not None]
+        if not heard:
+            return
+        heard.sort(key=_TIME)
+        for time, node, _ in (heard[0], heard[-1]):
+            if not self.now <= time <= LATEST:
+                raise SimulationError(
+                    _impossible(transmission.sender.id, transmission.message, node.id, time, self.now)
+                )
+        self._agenda.put((heard[0][0], transmission.number, None, _Airing(transmission, heard), 0, None, None))
+
+    def arrive(self, transmission: Transmission, time: float) -> None:
+        """A message reaches its receiver at a time, which may be now."""
+        sender, to, message = transmission.sender, transmission.receiver, transmission.message
+        if not self.now <= time <= LATEST:
+            raise SimulationError(_impossible(sender.id, message, to, time, self.now))
+        receiver = self._node(to)
+        self._agenda.put(
+            (time, transmission.number, receiver, message, transmission.size_bytes, sender, transmission.counter)
+        )
+
+    def fail(self, transmission: Transmission) -> None:
+        """The sender learns now that a message did not reach its receiver."""
+        to = cast(NodeId, transmission.receiver)
+        self._push(self.now, transmission.sender, SendFailed(to, transmission.message))
 
 
-def _impossible(sender: NodeId, message: Any, receiver: NodeId, time: float, now: float) -> str:
+_TIME = itemgetter(0)
+
+
+def _impossible(sender: NodeId, message: Any, receiver: NodeId | None, time: float, now: float) -> str:
     return f"the network lets {message!r} from {sender!r} arrive at {receiver!r} at {time}; it is {now}"

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from recado.protocols.machine import NodeId
 from recado.sim.draws import Draw
-from recado.sim.kernel import Network, SimulationError
+from recado.sim.kernel import Audience, Medium, Network, SimulationError
 
 Place = tuple[float, float]
 
@@ -24,8 +24,9 @@ class PointToPoint:
     """What networks without a shared medium have in common."""
 
     tells_failure = False
+    medium: Medium | None = None
 
-    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
+    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Audience:
         raise SimulationError(f"node {sender!r} broadcast on a network of links; only a radio can do that")
 
 
@@ -110,6 +111,9 @@ class Euclidean(PointToPoint):
 class NetworkWrapper:
     """A model around another one; by itself it changes nothing."""
 
+    medium: Medium | None = None
+    """Models that let a message pass or not (``recado.sim.faults``) work inside a medium; others around a radio."""
+
     def __init__(self, inner: Network) -> None:
         self.inner = inner
         self.tells_failure = inner.tells_failure
@@ -117,7 +121,7 @@ class NetworkWrapper:
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
         return self.inner.arrivals(sender, receiver, size_bytes, now)
 
-    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
+    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Audience:
         return self.inner.audience(sender, size_bytes, now)
 
 
@@ -138,7 +142,7 @@ class Bandwidth(NetworkWrapper):
     def arrivals(self, sender: NodeId, receiver: NodeId, size_bytes: int, now: float) -> Sequence[float]:
         return self.inner.arrivals(sender, receiver, size_bytes, self._transmit(sender, receiver, size_bytes, now))
 
-    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Sequence[tuple[NodeId, float, float]]:
+    def audience(self, sender: NodeId, size_bytes: int, now: float) -> Audience:
         return self.inner.audience(sender, size_bytes, self._transmit(sender, None, size_bytes, now))
 
     def _transmit(self, sender: NodeId, receiver: NodeId | None, size_bytes: int, now: float) -> float:

@@ -19,6 +19,8 @@ from recado.protocols.topology import Topology
 from recado.sim.kernel import Network, Simulation, Watch
 from recado.sim.network import UnitDelay
 
+Contact = Literal["links", "anyone", "nobody"]
+
 
 class Cost(msgspec.Struct, frozen=True):
     messages: int
@@ -45,16 +47,23 @@ class System:
         watch: Watch | None = None,
         size_of: Callable[[Any], int] | None = None,
         cap: int = 10_000_000,
-        contact: Literal["links", "anyone"] = "links",
+        contact: Contact = "links",
         settle_seconds: float = 0.0,
+        prepare: Callable[[Simulation], None] | None = None,
     ) -> None:
-        """``contact`` and ``settle_seconds`` are those of the protocol's description (``OverlayProtocol``)."""
+        """``contact`` and ``settle_seconds`` are those of the protocol's description (``OverlayProtocol``).
+
+        On a radio the contact is "nobody": who is near is for the nodes to find out.
+        ``prepare`` is called with the simulation before its first step.
+        """
         self.topology, self.cap, self.settle_seconds = topology, cap, settle_seconds
         self.deliveries: list[Delivery] = []
         self.facts: list[tuple[float, NodeId, Any]] = []
         self.simulation = Simulation(
             network or UnitDelay(), seed, size_of=size_of, watch=watch, deliver=self._deliver, report=self._report
         )
+        if prepare is not None:
+            prepare(self.simulation)
         for node in topology.nodes:
             self.simulation.add(node, make(node), _first_contacts(topology, node, contact))
         self.run_until_quiet()
@@ -107,8 +116,10 @@ class System:
         self.facts.append((now, node, fact))
 
 
-def _first_contacts(topology: Topology, node: NodeId, contact: Literal["links", "anyone"]) -> tuple[NodeId, ...]:
+def _first_contacts(topology: Topology, node: NodeId, contact: Contact) -> tuple[NodeId, ...]:
     """Its neighbours; where anyone may be contacted, the first node is alone and all others know it too."""
+    if contact == "nobody":
+        return ()
     if contact == "links":
         return topology.neighbours(node)
     first = topology.nodes[0]

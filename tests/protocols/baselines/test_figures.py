@@ -8,7 +8,7 @@ import pytest
 
 from protocols.baselines.common import sub
 from recado.filters.expression import format_expression, parse
-from recado.protocols.baselines.algebra import covers, merge, name_of
+from recado.protocols.algebra import covers, merge, name_of
 from recado.protocols.baselines.catalogue import make_baseline
 from recado.protocols.baselines.node import Interests
 from recado.protocols.machine import Asked, Received

@@ -12,8 +12,8 @@ import pytest
 
 from protocols.baselines.common import event, sub
 from recado.model.event import Event
+from recado.protocols.algebra import EVENTS, answers
 from recado.protocols.baselines import BASELINES, MESSAGES, BaselineError, make_baseline
-from recado.protocols.baselines.algebra import EVENTS, answers
 from recado.protocols.baselines.node import (
     Advertised,
     Announced,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from protocols.baselines.common import event, sub
+from recado.protocols.algebra import covers, merge
 from recado.protocols.baselines import machines as flooding
 from recado.protocols.baselines import machines as virtual_groups
 from recado.protocols.baselines import make_baseline
 from recado.protocols.baselines import routing as strategies
-from recado.protocols.baselines.algebra import covers, merge
 from recado.protocols.baselines.node import Interests, SentRows
 from recado.protocols.machine import Asked, Received
 from recado.protocols.pubsub import Subscribe, Unsubscribe

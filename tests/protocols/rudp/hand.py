@@ -8,13 +8,22 @@ from recado.protocols.machine import (
     Asked,
     CancelTimer,
     Received,
+    Report,
     Send,
     SendFailed,
     SetTimer,
     Started,
     TimerFired,
 )
-from recado.protocols.rudp import MoveTo, Ping, Resume, RudpConnection, SendMessage
+from recado.protocols.rudp import Heard, MoveTo, Ping, Resume, RudpConnection, SendMessage
+from recado.protocols.rudp.packet import direction_key
+
+KEY = bytes(range(16))
+
+
+def key_to(receiver, sender):
+    """Of packets in one direction, between connections with these numbers."""
+    return direction_key((receiver, KEY), (sender, KEY))
 
 
 class Hand:
@@ -24,8 +33,9 @@ class Hand:
     """
 
     def __init__(self, settings, own=1, other=2, remote="there", now=0.0):
-        self.connection = RudpConnection(settings, own, other, remote, now)
+        self.connection = RudpConnection(settings, own, other, remote, now, local_key=KEY, remote_key=KEY)
         self.due, self.refs, self._effects, self._rng = None, 0, [], Random(0)
+        self.source = None
         self.tell(Started(), now)
 
     def tell(self, stimulus, now):
@@ -35,6 +45,8 @@ class Hand:
                     self.due = now + seconds
                 case CancelTimer("rudp"):
                     self.due = None
+                case Report(Heard(source)):
+                    self.source = source
                 case _:
                     self._effects.append(effect)
 

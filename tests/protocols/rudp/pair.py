@@ -42,7 +42,7 @@ class Application:
     def __init__(self, name, settings, remote, messages, rng):
         self.name, self.rng = name, rng
         own, other = (1, 2) if name == "a" else (2, 1)
-        self.connection = RudpConnection(settings, own, other, remote)
+        self.connection = RudpConnection(settings, own, other, remote, local_key=b"k" * 16, remote_key=b"k" * 16)
         self.effects = deque()
         self.messages, self.to_post = messages, deque(range(messages))
         self.again = []  # numbers of messages that failed; they go before those that were not posted yet

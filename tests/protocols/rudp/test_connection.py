@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 import pytest
 
-from protocols.rudp.hand import Hand
+from protocols.rudp.hand import Hand, key_to
 from recado.errors import LimitError
 from recado.protocols.machine import Deliver, Report, Send
 from recado.protocols.rudp import (
@@ -30,6 +30,8 @@ SMALL = RudpSettings(
     max_message_bytes=20,
 )
 
+TO_US, TO_PEER = key_to(1, 2), key_to(2, 1)
+
 
 def connect(settings):
     return Hand(settings, remote=THERE)
@@ -37,7 +39,7 @@ def connect(settings):
 
 def packets(connection):
     """What it transmits now, read; everything else it says is dropped."""
-    return [decode(effect.message) for effect in connection.take() if isinstance(effect, Send)]
+    return [decode(effect.message, TO_PEER) for effect in connection.take() if isinstance(effect, Send)]
 
 
 def sent(connection):
@@ -45,11 +47,11 @@ def sent(connection):
 
 
 def ack(connection, seq, now, ts=None):
-    connection.receive(encode_ack(1, seq, int(now * 1000) if ts is None else ts), THERE, now)
+    connection.receive(encode_ack(1, seq, int(now * 1000) if ts is None else ts, TO_US), THERE, now)
 
 
 def data(seq, payload=b"", frag_no=0, frag_cnt=1, msg_id=0, *, ts=0, kind=DATA):
-    return encode(Packet(kind, 1, seq, ts, frag_no, frag_cnt, msg_id, payload))
+    return encode(Packet(kind, 1, seq, ts, frag_no, frag_cnt, msg_id, payload), TO_US)
 
 
 def run_silently(connection):
@@ -118,9 +120,9 @@ def test_vector_11_a_repeat_is_acknowledged_twice_and_delivered_once():
     connection.receive(data(1, b"x", ts=5), THERE, 0.0)
     connection.receive(data(1, b"x", ts=6), ELSEWHERE, 0.1)
     assert connection.take() == [
-        Send(THERE, encode_ack(2, 1, 5)),
+        Send(THERE, encode_ack(2, 1, 5, TO_PEER)),
         Deliver(b"x"),
-        Send(ELSEWHERE, encode_ack(2, 1, 6)),
+        Send(ELSEWHERE, encode_ack(2, 1, 6, TO_PEER)),
     ]
     assert connection.connection.counters.duplicates == 1
     assert connection.connection.remote_address == THERE
@@ -231,7 +233,7 @@ def test_a_resumed_connection_begins_with_a_ping_and_data_waits_for_it():
     connection.move(ELSEWHERE, end)
     connection.send(b"new", end)
     (output,) = connection.take()
-    ping = decode(output.message)
+    ping = decode(output.message, TO_PEER)
     assert (output.receiver, ping.kind, ping.seq, ping.msg_id) == (ELSEWHERE, PING, 2, 2)
     ack(connection, 2, end + 0.01)
     (packet,) = packets(connection)

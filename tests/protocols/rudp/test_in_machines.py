@@ -10,19 +10,21 @@ from recado.protocols.rudp import (
     Acknowledged,
     Disconnected,
     Failed,
+    Heard,
     MoveTo,
     Resume,
     RudpConnection,
     SendMessage,
     profile,
 )
-from recado.protocols.rudp.packet import encode_ack
+from recado.protocols.rudp.packet import direction_key, encode_ack
 from recado.sim.draws import uniform
 from recado.sim.faults import Cuts, Duplication, Loss, Reordering
 from recado.sim.kernel import Simulation, stream
 from recado.sim.network import Mesh
 
 TOTAL = 60
+KEY = bytes(16)
 
 
 class Talker:
@@ -30,7 +32,7 @@ class Talker:
 
     def __init__(self, own, other, peer, settings):
         self.place, self.queue, self.lost = 0, deque(), []
-        self.connection = RudpConnection(settings, own, other, (peer, 0))
+        self.connection = RudpConnection(settings, own, other, (peer, 0), local_key=KEY, remote_key=KEY)
 
     def handle(self, stimulus, now, rng):
         match stimulus:
@@ -121,21 +123,23 @@ def test_a_run_is_repeatable():
 
 
 def test_the_timer_is_set_once_and_cancelled():
-    connection, rng = RudpConnection(profile("lab"), 1, 2, "peer", timer=("rudp", 1)), Random(0)
+    rng, keys = Random(0), {"local_key": KEY, "remote_key": KEY}
+    connection = RudpConnection(profile("lab"), 1, 2, "peer", **keys, timer=("rudp", 1))
     first, timer = connection.handle(Asked(SendMessage(b"x", "first")), 0.0, rng)
     assert (type(first), first.receiver, timer) == (Send, "peer", SetTimer(("rudp", 1), 0.3))
     assert connection.handle(Asked(SendMessage(b"y", "second")), 0.1, rng) == []
-    done, second = connection.handle(Received("peer", encode_ack(1, 1, 0)), 0.1, rng)
-    assert (done, type(second)) == (Report(Acknowledged("first")), Send)
+    key = direction_key((1, KEY), (2, KEY))
+    heard, done, second = connection.handle(Received("peer", encode_ack(1, 1, 0, key)), 0.1, rng)
+    assert (heard, done, type(second)) == (Report(Heard("peer")), Report(Acknowledged("first")), Send)
     assert connection.handle(TimerFired(("rudp", 1)), 0.3, rng) == [SetTimer(("rudp", 1), pytest.approx(0.1, abs=0.1))]
-    assert connection.handle(Received("peer", encode_ack(1, 2, 100)), 0.3, rng) == [
+    assert connection.handle(Received("peer", encode_ack(1, 2, 100, key)), 0.3, rng) == [
         Report(Acknowledged("second")),
         CancelTimer(("rudp", 1)),
     ]
 
 
 def test_a_timer_that_fires_an_ulp_early_is_enough():
-    connection, rng = RudpConnection(profile("lab"), 1, 2, "peer", 0.1), Random(0)
+    connection, rng = RudpConnection(profile("lab"), 1, 2, "peer", 0.1, local_key=KEY, remote_key=KEY), Random(0)
     connection.handle(Asked(SendMessage(b"x")), 0.1, rng)
     effects = connection.handle(TimerFired("rudp"), 0.39999999999999997, rng)
     assert [type(effect) for effect in effects] == [Send, SetTimer]

@@ -17,8 +17,8 @@ from recado.protocols.session.state import Inbox
 EVENT = msgspec.Raw(b'{"id":"e-1"}')
 
 
-def world(start=True, **settings):
-    made = World(Agent(AgentSettings(**{"silence_seconds": 0, **settings})), Broker(), Random(1))
+def world(start=True, seed=1, **settings):
+    made = World(Agent(AgentSettings(**{"silence_seconds": 0, **settings})), Broker(), Random(seed))
     if start:
         made.start()
         made.run(1.0)
@@ -74,7 +74,7 @@ def test_leave_looks_after_its_own_only():
     made.run(1.0)
     made.cut()
     made.run(10.0)
-    assert list(made.agent.session.table.held) == ["mine"]
+    assert list(made.agent.session.table.subscriptions) == ["mine"]
     assert made.broker.queries == 1, "asked on the second connection"
 
 
@@ -87,7 +87,7 @@ def test_a_subscription_for_another_device_is_left_to_it():
         {"id": name, "expires_at": at(9.0), "scope": "this device", "device": name} for name in ("phone", "laptop")
     )
     step(agent, machine.Received("service", [m.Subs(query.req, subs)]))
-    assert list(agent.session.table.held) == ["phone"]
+    assert list(agent.session.table.subscriptions) == ["phone"]
 
 
 def test_renewal_at_four_fifths_of_the_lifetime():
@@ -175,7 +175,7 @@ def test_a_cancelled_one_is_not_brought_back_by_an_answer_under_way():
     made.ask(words.MakeSubscription({"id": "s"}, "make"))
     made.ask(words.CancelSubscription("s", "cancel"))
     made.run(2.0)
-    assert made.agent.session.table.held == {}
+    assert made.agent.session.table.subscriptions == {}
     assert made.agent.session.table.leaving == {}
     assert set(made.answers()) == {"make", "cancel"}
 
@@ -194,6 +194,19 @@ def test_waits_double_with_full_jitter_and_begin_again_after_a_steady_connection
     made.run(400.0)
     made.cut()
     assert made.heard(words.Disconnected)[-1].again_in_seconds <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("outage", [1.0, 4.0, 15.0])
+def test_after_an_outage_of_seconds_the_agent_is_back_within_seconds(outage, seed):
+    made = world(seed=seed, first_wait_seconds=0.2, longest_wait_seconds=30.0)
+    made.run(10.0)
+    made.up = False
+    made.cut()
+    made.run(10.0 + outage)
+    made.up = True
+    made.run(10.0 + outage + max(0.5, outage / 2) + 0.5)
+    assert made.agent.status == "CONNECTED"
 
 
 def test_a_new_address_ends_the_wait():
@@ -470,7 +483,7 @@ def test_a_long_list_of_subscriptions_comes_in_parts():
     assert not agent.session.begun
     step(agent, machine.Received("service", parts_for(query.req, subs)[2:]))
     assert agent.session.begun
-    assert list(agent.session.table.held) == [one["id"] for one in subs]
+    assert list(agent.session.table.subscriptions) == [one["id"] for one in subs]
 
 
 def test_a_list_that_was_interrupted_begins_again():

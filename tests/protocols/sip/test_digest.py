@@ -91,6 +91,26 @@ def test_what_a_thief_may_try():
     assert keeper.judge(elsewhere, "authorization", 0.0)[0] == "wrong"
 
 
+def test_a_captured_request_is_refused_however_often_it_comes():
+    """The count of a refused one was forgotten, so every second replay passed."""
+    keeper = guard()
+    client, made = signed(keeper)
+    assert keeper.judge(made, "authorization", 0.0)[0] == "right"
+    assert [keeper.judge(made, "authorization", 1.0)[0] for _ in range(7)] == ["stale"] * 7
+    client.sign(made, Random(2))
+    assert keeper.judge(made, "authorization", 2.0)[0] == "right", "its owner goes on counting"
+    assert [keeper.judge(made, "authorization", 3.0)[0] for _ in range(7)] == ["stale"] * 7
+
+
+def test_a_captured_request_is_refused_also_when_its_nonce_was_forgotten():
+    keeper = guard(nonces=10)
+    _, made = signed(keeper)
+    assert keeper.judge(made, "authorization", 0.0)[0] == "right"
+    for _ in range(11):
+        assert keeper.judge(signed(keeper)[1], "authorization", 0.0)[0] == "right"
+    assert [keeper.judge(made, "authorization", 1.0)[0] for _ in range(3)] == ["stale"] * 3
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -9,6 +9,7 @@ from protocols.sip.torture import SDP, message
 from protocols.sip.world import at
 from recado.protocols.machine import Received, Send, SendFailed
 from recado.protocols.sip.agent import UserAgent
+from recado.protocols.sip.digest import Credentials, Guard, secret_of
 from recado.protocols.sip.events import AgentSettings, Ended, Established, Failed, Updated
 from recado.protocols.sip.messages import read_message
 from recado.protocols.sip.proxy import Proxy
@@ -122,8 +123,68 @@ def test_a_response_that_is_not_for_it_is_dropped():
     assert sent(proxy, message("SIP/2.0 200 OK")) == []
     own = "Via: SIP/2.0/UDP 10.0.0.100:5060;branch=z9hG4bKx"
     assert sent(proxy, message("SIP/2.0 200 OK", own)) == []  # nobody below
-    found = sent(proxy, message("SIP/2.0 200 OK", own, "Via: SIP/2.0/UDP 10.0.0.7:5070;received=192.0.2.7;rport=99"))
-    assert [to for to, _ in found] == [Address("udp", "192.0.2.7", 99)]
+    for transport in ("UDP", "TCP"):  # one that nobody asked for: a relay for everybody's bytes
+        below = f"Via: SIP/2.0/{transport} 10.0.0.7:5070;received=192.0.2.7;rport=99"
+        for signature in ("", ";k=", ";k=é", ";k=0123456789abcdef0123456789abcdef"):
+            assert sent(proxy, message("SIP/2.0 200 OK", own + signature, below)) == []
+
+
+def test_a_response_goes_back_only_where_its_request_came_from():
+    scene = scene_at_home()
+    scene.call()
+    ok = next(data for _, source, to, data in scene.sent if data.startswith(b"SIP/2.0 200") and source == at(1))
+    assert [to for to, _ in sent(scene.proxy, ok, at(1))] == [at(7)]
+    assert [to for to, _ in sent(scene.proxy, ok, at(66))] == [at(7)], "whoever repeats it moves nothing"
+    for ours, theirs in ((b"UDP 10.0.0.7:", b"TCP 10.0.0.7:"), (b"received=10.0.0.7", b"received=127.0.0.1")):
+        assert ok.count(ours) == 1
+        assert sent(scene.proxy, ok.replace(ours, theirs), at(1)) == []
+    assert sent(Proxy(at(100), ("lac.example",), b"another key"), ok, at(1)) == []
+
+
+def test_an_answer_goes_to_the_sender_whatever_it_writes():
+    proxy = Proxy(at(100), ("lac.example",), b"key")
+    via = "Via: SIP/2.0/UDP 10.0.0.9:5060;branch=z9hG4bKx;received=192.0.2.7"
+    assert [to for to, _ in sent(proxy, message("OPTIONS sip:lac.example SIP/2.0", via))] == [at(9)]
+    agent = UserAgent(AgentSettings(user=BROKER, device="b"), at(1))
+    assert [to for to, _ in sent(agent, message(f"OPTIONS {BROKER} SIP/2.0", via))] == [at(9)]
+
+
+def test_strangers_leave_no_transaction_behind():
+    """24,000 CANCELs in ten seconds took every place, and everybody got 503 for half a minute."""
+    agent = UserAgent(AgentSettings(user=BROKER, device="b"), at(1))
+    for number in range(2_000):
+        for method, to in (("CANCEL", ""), ("OPTIONS", ""), ("BYE", ";tag=x"), ("INVITE", ";tag=x")):
+            made = message(
+                f"{method} {BROKER} SIP/2.0",
+                f"Via: SIP/2.0/UDP 10.0.0.9:5060;branch=z9hG4bK{number}",
+                f"To: <{BROKER}>{to}",
+                body=SDP if method == "INVITE" else "",
+            )
+            assert [one.status for _, one in sent(agent, made)] == [200 if method == "OPTIONS" else 481]
+    state = agent.inspect()
+    assert (state["servers"], state["timers"], state["calls"]) == ({}, [], {})
+
+
+def test_what_needs_no_credentials_reaches_nobody_unless_it_follows_an_invite():
+    """CANCEL and ACK cannot be challenged; a stranger's went to every user's device."""
+    guard = Guard("lac", lambda name, realm, algorithm: secret_of(algorithm, name, realm, "secret"), b"key")
+    scene = Scene(home=True, guard=guard, credentials=Credentials("user1", "secret"))
+    own = AgentSettings(user=BROKER, device="b", home=at(100), credentials=Credentials("broker", "secret"))
+    scene.broker = scene.add(UserAgent(own, at(1)), at(1))
+    scene.ask(scene.broker, "register")
+    scene.run(1)
+    for method, expected in (("CANCEL", [481]), ("ACK", [])):
+        for number in range(3):
+            made = message(f"{method} {BROKER} SIP/2.0", f"Via: SIP/2.0/UDP 10.0.0.9:5060;branch=z9hG4bK{number}")
+            found = sent(scene.proxy, made)
+            assert [(to, one.status) for to, one in found] == [(at(9), status) for status in expected]
+    scene.react = lambda machine, fact: None
+    call = scene.ask(scene.agent, "invite", BROKER, media(7))
+    scene.run(scene.now + 1)
+    scene.ask(scene.agent, "bye", call)
+    scene.run(scene.now + 2)
+    assert scene.told(scene.agent, Ended)[0].reason == "cancelled", "the caller's own"
+    assert scene.told(scene.broker, Ended)[0].reason == "the caller changed its mind"
 
 
 def test_keep_alives_and_rubbish():

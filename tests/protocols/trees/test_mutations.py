@@ -66,7 +66,7 @@ SHARED = {
     "those who ride on a row are not told": (rows.drop_row, "report_row(state, rider, out)", "pass"),
     "those who are carried are forgotten": (subscribe.release, "begin(state, local, out)", "pass"),
     "a join ends after one step": (subscribe._ride, "out.append(Send(node, message", "(Send(node, message"),
-    "any filter carries any other": (subscribe._is_covered, "and (filter == local.filter", "and (True"),
+    "any filter carries any other": (subscribe._is_covered, "and (text == local.filter", "and (True"),
 }
 RACING = {
     "a graft stops anywhere": (publisher._graft_at_row, "if row.firm or search is None or", "if True or"),

@@ -111,3 +111,34 @@ def test_a_dry_run_refuses_an_unknown_protocol_and_lists_the_known_ones(tmp_path
     told = capsys.readouterr().err
     assert f"{path}: there is no protocol 'gossip'; there are trees, flooding" in told
     assert "your own as module:Class - at `$.protocol.name`" in told
+
+
+def test_a_run_is_recorded_and_drawn(scenario, tmp_path, capsys):
+    recorded, page = tmp_path / "run.ndjson", tmp_path / "deep" / "run.html"
+    assert main(["sim", "run", scenario, "--pick", "1", "--record", str(recorded)]) == 0
+    assert main(["sim", "draw", str(recorded), "--out", str(page)]) == 0
+    assert main(["sim", "draw", scenario, "--pick", "1"]) == 0
+    assert page.read_text() == (tmp_path / "little.html").read_text()
+    picture = tmp_path / "moment.svg"
+    assert main(["sim", "draw", str(recorded), "--picture", "end", str(picture), "--subscription", "s1"]) == 0
+    assert picture.read_text().startswith("<svg")
+    assert capsys.readouterr().err.count("wrote ") == 4
+
+
+def test_a_recording_that_is_thinned_says_so(scenario, tmp_path, capsys):
+    assert main(["sim", "run", scenario, "--record", str(tmp_path / "r.ndjson"), "--record-limit", "5"]) == 0
+    assert "transmissions was kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["--pick", "9"], "the runs are numbered 0 to 3"),
+        (["--publication", "e1"], "are for a --picture"),
+        (["--picture", "soon", "x.svg"], "'soon' is no time of this run"),
+        (["--picture", "end", "x.svg", "--publication", "e99"], "no publication 'e99'"),
+    ],
+)
+def test_what_cannot_be_drawn(scenario, typed, says, capsys):
+    assert main(["sim", "draw", scenario, *typed]) == 2
+    assert says in capsys.readouterr().err

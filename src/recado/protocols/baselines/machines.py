@@ -20,7 +20,7 @@ from typing import Any
 
 from recado.model.event import Event
 from recado.model.subscription import Subscription, type_filter
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.algebra import name_of
 from recado.protocols.baselines.node import (
     Advertised,
     Announced,
@@ -148,8 +148,8 @@ class FloodingNode(Node):
     def tables(self) -> dict[NodeId, dict[str, str]]:
         return {"elsewhere": dict(self.known)} if self.known else {}
 
-    def _announce(self, id: str, text: str) -> list[Effect]:
-        return self._spread(Announced(id, text, self.me, self._next()), None) if self.flood_all else []
+    def _announce(self, sub_id: str, text: str) -> list[Effect]:
+        return self._spread(Announced(sub_id, text, self.me, self._next()), None) if self.flood_all else []
 
     def _spread(self, message: Flooded | Announced, sender: NodeId | None) -> list[Effect]:
         return [Send(other, message, "whatever is new goes everywhere") for other in self.neighbours if other != sender]
@@ -285,18 +285,18 @@ class HermesNode(Node):
     def _name(self, subscription: Subscription, text: str) -> tuple[str, str]:
         return (by_meaning if self.attributes else by_type)(subscription, text)
 
-    def _router(self, type: str) -> Router:
-        router = self.routers.get(type)
+    def _router(self, event_type: str) -> Router:
+        router = self.routers.get(event_type)
         if router is None:
             strategy = _COVERING if self.attributes else _EXACT
-            up = self.rendezvous.tree(type).parent(self.me)
-            router = self.routers[type] = Router(dict.fromkeys(up, strategy), type)
+            up = self.rendezvous.tree(event_type).parent(self.me)
+            router = self.routers[event_type] = Router(dict.fromkeys(up, strategy), event_type)
         return router
 
-    def _tidy(self, type: str) -> None:
+    def _tidy(self, event_type: str) -> None:
         """Forget a type that nobody here, and no neighbour, has to do with."""
-        if type in self.routers and not self.routers[type].count and type not in self.publishers:
-            del self.routers[type]
+        if event_type in self.routers and not self.routers[event_type].count and event_type not in self.publishers:
+            del self.routers[event_type]
 
     # -- advertisements
 
@@ -306,28 +306,28 @@ class HermesNode(Node):
     def on_become_broker(self, event_type: str) -> Sequence[Effect]:
         return self._unadvertise(event_type, self.me)
 
-    def _advertise(self, type: str, source: NodeId) -> list[Effect]:
-        publishers = self.publishers.setdefault(type, {})
-        effects = [] if publishers else self._up(type, Advertised(type), "the first publisher on this side")
+    def _advertise(self, event_type: str, source: NodeId) -> list[Effect]:
+        publishers = self.publishers.setdefault(event_type, {})
+        effects = [] if publishers else self._up(event_type, Advertised(event_type), "the first publisher on this side")
         publishers[source] = None
         if self.attributes and source != self.me:
-            effects += self._router(type).open(source, _COVERING)
+            effects += self._router(event_type).open(source, _COVERING)
         return effects
 
-    def _unadvertise(self, type: str, source: NodeId) -> list[Effect]:
-        publishers = self.publishers[type]
+    def _unadvertise(self, event_type: str, source: NodeId) -> list[Effect]:
+        publishers = self.publishers[event_type]
         del publishers[source]
         effects: list[Effect] = []
         if self.attributes and source != self.me:
-            effects += self._router(type).close(source)
+            effects += self._router(event_type).close(source)
         if not publishers:
-            del self.publishers[type]
-            effects += self._up(type, Unadvertised(type), "the last publisher on this side is gone")
-            self._tidy(type)
+            del self.publishers[event_type]
+            effects += self._up(event_type, Unadvertised(event_type), "the last publisher on this side is gone")
+            self._tidy(event_type)
         return effects
 
-    def _up(self, type: str, message: Any, why: str) -> list[Effect]:
-        return [Send(parent, message, why) for parent in self.rendezvous.tree(type).parent(self.me)]
+    def _up(self, event_type: str, message: Any, why: str) -> list[Effect]:
+        return [Send(parent, message, why) for parent in self.rendezvous.tree(event_type).parent(self.me)]
 
     # -- publications
 

@@ -15,7 +15,7 @@ import msgspec
 from recado.errors import RecadoError
 from recado.model.event import Event
 from recado.model.subscription import Subscription
-from recado.protocols.baselines.algebra import answers, type_of
+from recado.protocols.algebra import answers, type_of
 from recado.protocols.machine import Asked, Deliver, Effect, NodeId, Received, Rng, Stimulus
 from recado.protocols.pubsub import BecomeBroker, BecomePublisher, Notified, Publish, Subscribe, Unsubscribe
 from recado.protocols.wire import WireEvent, write_filter
@@ -278,22 +278,22 @@ class Node(ABC):
         self.subscriptions[subscription.id] = subscription
         return effects
 
-    def _unsubscribe(self, id: str) -> Sequence[Effect]:
-        if id not in self.own:
-            raise BaselineError(f"node {self.me!r} has no subscription {id!r} to cancel")
-        return self.on_unsubscribe(self.subscriptions.pop(id), self.own.take(id))
+    def _unsubscribe(self, sub_id: str) -> Sequence[Effect]:
+        if sub_id not in self.own:
+            raise BaselineError(f"node {self.me!r} has no subscription {sub_id!r} to cancel")
+        return self.on_unsubscribe(self.subscriptions.pop(sub_id), self.own.take(sub_id))
 
-    def _become_publisher(self, type: str) -> Sequence[Effect]:
-        if type in self.publishes:
+    def _become_publisher(self, event_type: str) -> Sequence[Effect]:
+        if event_type in self.publishes:
             return ()
-        self.publishes[type] = None
-        return self.on_become_publisher(type)
+        self.publishes[event_type] = None
+        return self.on_become_publisher(event_type)
 
-    def _become_broker(self, type: str) -> Sequence[Effect]:
-        if type not in self.publishes:
-            raise BaselineError(f"node {self.me!r} does not publish {type!r}, so it cannot stop")
-        del self.publishes[type]
-        return self.on_become_broker(type)
+    def _become_broker(self, event_type: str) -> Sequence[Effect]:
+        if event_type not in self.publishes:
+            raise BaselineError(f"node {self.me!r} does not publish {event_type!r}, so it cannot stop")
+        del self.publishes[event_type]
+        return self.on_become_broker(event_type)
 
 
 def require_type(subscription: Subscription, system: str) -> str:

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Protocol
 
 from recado.model.event import Event
-from recado.protocols.baselines.algebra import covers, join, likeness, merge, name_of, type_of
+from recado.protocols.algebra import covers, join, likeness, merge, name_of, type_of
 from recado.protocols.baselines.node import Interests, Named, Rows, SentRows
 from recado.protocols.machine import Effect, NodeId, Send
 

@@ -1,8 +1,12 @@
 """One side of one RUDP connection, as a machine: a sender, a receiver, and one timer for both.
 
-The stimuli and effects are described at the top of the package. Packets are taken from any address, since a peer that
-moved sends before its session is updated; an ACK goes back to where its packet came from, everything else to
+The stimuli and effects are described at the top of the package. Packets that carry the right tag are taken from any
+address, since a peer that moved sends before its session is updated; everything except an ACK goes to
 ``remote_address``, which only ``MoveTo`` changes.
+
+An ACK goes back to where its packet came from, if that is where the peer is: the address of the session, or the one
+(``source``) from which the last fresh packet came. Fresh is what was not seen before, and what is younger (``ts``) than
+everything seen before. So whoever records a packet and sends it again from elsewhere gets nothing and moves nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from recado.protocols.rudp.packet import (
     Counters,
     Disconnected,
     Failed,
+    Heard,
     MoveTo,
     Packet,
     Ping,
@@ -53,8 +58,10 @@ from recado.protocols.rudp.packet import (
     SendMessage,
     Unreachable,
     decode,
+    direction_key,
     distance,
     encode_ack,
+    seal,
     show,
 )
 
@@ -83,6 +90,10 @@ class Receiver:
     def held(self) -> int:
         """How many packets wait: for an earlier one, or for the rest of their message."""
         return len(self._held) + len(self._parts)
+
+    def is_new(self, packet: Packet) -> bool:
+        """Has no packet with this number come yet?"""
+        return distance(self.expected, packet.seq) < HALF and packet.seq not in self._held
 
     def take(self, packet: Packet) -> list[bytes] | None:
         """The messages that are now complete; None when the packet is not to be acknowledged."""
@@ -240,10 +251,11 @@ class Sender:
         address: Address,
         now: float,
         *,
+        key: bytes,
         effects: list[Effect],
         counters: Counters,
     ) -> None:
-        self._settings, self._conn_id = settings, conn_id
+        self._settings, self._conn_id, self._key = settings, conn_id, key
         self.effects, self._counters = effects, counters
         self.address = address
         self.estimator = RttEstimator(settings)
@@ -287,6 +299,10 @@ class Sender:
         return len(self._unsettled)
 
     # -- what the network and the clock say
+
+    def awaits(self, seq: int) -> bool:
+        """Is this packet sent and not acknowledged?"""
+        return seq in self._flight
 
     def acknowledge(self, seq: int, ts: int, now: float) -> None:
         packet = self._flight.pop(seq, None)
@@ -403,7 +419,7 @@ class Sender:
         header = HEADER.pack(
             MAGIC, VERSION, message.kind, self._conn_id, packet.seq, ts, packet.frag_no, message.frag_cnt, msg_id
         )
-        self.effects.append(Send(self.address, header + packet.payload))
+        self.effects.append(Send(self.address, seal(header + packet.payload, self._key)))
 
     def _advance(self) -> None:
         while self._base != self._next and self._base not in self._flight:
@@ -448,7 +464,10 @@ class Sender:
 
 
 class RudpConnection:
-    """``timer`` is the key of its one timer: a machine that has several connections gives each its own."""
+    """``local_key`` and ``remote_key`` are those of the two SDPs; each has 16 bytes that nobody can guess.
+
+    ``timer`` is the key of its one timer: a machine that has several connections gives each its own.
+    """
 
     def __init__(
         self,
@@ -458,14 +477,27 @@ class RudpConnection:
         remote_address: Address,
         now: float = 0.0,
         *,
+        local_key: bytes,
+        remote_key: bytes,
         timer: TimerKey = "rudp",
     ) -> None:
         self.settings = settings
         self.local_conn_id, self.remote_conn_id = local_conn_id, remote_conn_id
+        local, remote = (local_conn_id, local_key), (remote_conn_id, remote_key)
+        self._key_in, self._key_out = direction_key(local, remote), direction_key(remote, local)
+        self.source: Address | None = None
+        """Where the last fresh packet came from; the peer may be elsewhere than it says."""
+        self._latest_ts: int | None = None
         self.counters = Counters()
         self._effects: list[Effect] = []
         self._sender = Sender(
-            settings, remote_conn_id, remote_address, now, effects=self._effects, counters=self.counters
+            settings,
+            remote_conn_id,
+            remote_address,
+            now,
+            key=self._key_out,
+            effects=self._effects,
+            counters=self.counters,
         )
         self._receiver = Receiver(settings, self.counters)
         self._timer = timer
@@ -503,19 +535,39 @@ class RudpConnection:
             case _:
                 raise RudpError(f"a connection knows no request {type(request).__name__}")
 
-    def _receive(self, datagram: bytes | Packet, source: Address, now: float) -> None:
-        packet = decode(datagram) if isinstance(datagram, bytes) else datagram
+    def _receive(self, datagram: bytes, source: Address, now: float) -> None:
+        packet = decode(datagram, self._key_in)
         if packet is None or packet.conn_id != self.local_conn_id:
             self.counters.malformed += 1
             return
         if packet.kind == ACK:
+            if self._sender.awaits(packet.seq):
+                self._hear(source)
             self._sender.acknowledge(packet.seq, packet.ts, now)
             return
+        fresh = self._is_fresh(packet)
         messages = self._receiver.take(packet)
         if messages is None:
             return
-        self._effects.append(Send(source, encode_ack(self.remote_conn_id, packet.seq, packet.ts)))
+        if fresh:
+            self._hear(source)
+        elif source not in (self.source, self._sender.address):
+            self.counters.unproven += 1
+            return
+        self._effects.append(Send(source, encode_ack(self.remote_conn_id, packet.seq, packet.ts, self._key_out)))
         self._effects.extend(map(Deliver, messages))
+
+    def _is_fresh(self, packet: Packet) -> bool:
+        """Could this not have been recorded and sent again? Retransmissions are younger than all before them."""
+        younger = self._latest_ts is None or 0 < distance(self._latest_ts, packet.ts) < HALF
+        if younger:
+            self._latest_ts = packet.ts
+        return younger or self._receiver.is_new(packet)
+
+    def _hear(self, source: Address) -> None:
+        if source != self.source:
+            self.source = source
+            self._effects.append(Report(Heard(source)))
 
     def _set_timer(self, due: float | None, now: float) -> None:
         """A timer that is set too early is left: it fires and finds nothing due, which is cheaper than setting it anew.

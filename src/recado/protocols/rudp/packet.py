@@ -1,14 +1,21 @@
-"""A packet as bytes (the mobility document, section 5.2): 24 bytes of header in network order, then the payload.
+"""A packet as bytes (the mobility document, section 5.2): 24 bytes of header in network order, the payload, and a tag.
 
 ``conn_id`` is the number that the receiver of the packet gave in its SDP. An ACK repeats ``seq`` and ``ts`` of the
 packet that it confirms. A PING is numbered and acknowledged like DATA and has no payload; its ``msg_id`` holds the
 lowest ``seq`` that its sender still wants acknowledged, so that a receiver does not wait for what was given up
 (``receiving``). Sequence numbers are compared modulo 2**32.
+
+The tag is what the document does not have: keyed BLAKE2b over all that stands before it, 128 bits. Both sides announce
+a key in their SDP (``a=rudp-key``); each direction has a key of its own, made of both and of both numbers, so a packet
+proves that its sender knows both descriptions, and cannot be sent back to where it came from. Version 1 had no tag; a
+peer that speaks it is not heard.
 """
 
 from __future__ import annotations
 
 import struct
+from hashlib import blake2b
+from hmac import compare_digest
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -16,10 +23,13 @@ import msgspec
 from recado.errors import RecadoError
 
 MAGIC = 0x4543
-VERSION = 1
+VERSION = 2
 DATA, ACK, PING = 1, 2, 3
 HEADER = struct.Struct("!HBBIIIHHI")
 HEADER_BYTES = HEADER.size
+KEY_BYTES = 16
+TAG_BYTES = 16
+_START = struct.Struct("!HBxI")
 
 MASK = 0xFFFF_FFFF
 HALF = 0x8000_0000
@@ -42,17 +52,40 @@ def distance(start: int, end: int) -> int:
     return (end - start) & MASK
 
 
-def encode(packet: Packet) -> bytes:
-    return HEADER.pack(MAGIC, VERSION, *packet[:7]) + packet.payload
+def direction_key(receiver: tuple[int, bytes], sender: tuple[int, bytes]) -> bytes:
+    """The key for packets to ``receiver`` from ``sender``: each is the number and the key of its SDP."""
+    (to, to_key), (by, by_key) = receiver, sender
+    for key in (to_key, by_key):
+        if len(key) != KEY_BYTES:
+            raise RudpError(f"a key of {len(key)} bytes; it has to have {KEY_BYTES}")
+    return blake2b(struct.pack("!II", to, by), key=to_key + by_key, digest_size=32, person=b"recado rudp 2").digest()
 
 
-def encode_ack(conn_id: int, seq: int, ts: int) -> bytes:
-    return HEADER.pack(MAGIC, VERSION, ACK, conn_id, seq, ts, 0, 1, 0)
+def seal(content: bytes, key: bytes) -> bytes:
+    """Header and payload, with the tag."""
+    return content + blake2b(content, key=key, digest_size=TAG_BYTES).digest()
 
 
-def decode(datagram: bytes) -> Packet | None:
-    """The packet, or None for bytes that are none: anybody may send anything to a port."""
-    if len(datagram) < HEADER_BYTES:
+def encode(packet: Packet, key: bytes) -> bytes:
+    return seal(HEADER.pack(MAGIC, VERSION, *packet[:7]) + packet.payload, key)
+
+
+def encode_ack(conn_id: int, seq: int, ts: int, key: bytes) -> bytes:
+    return seal(HEADER.pack(MAGIC, VERSION, ACK, conn_id, seq, ts, 0, 1, 0), key)
+
+
+def addressee(datagram: bytes) -> int | None:
+    """The connection that a datagram says it is for; None for what is no packet. It proves nothing."""
+    if len(datagram) < HEADER_BYTES + TAG_BYTES:
+        return None
+    magic, version, conn_id = _START.unpack_from(datagram)
+    return conn_id if magic == MAGIC and version == VERSION else None
+
+
+def decode(datagram: bytes, key: bytes) -> Packet | None:
+    """The packet, or None for bytes that are none, or have another key's tag: anybody may send anything to a port."""
+    size = len(datagram) - TAG_BYTES
+    if size < HEADER_BYTES:
         return None
     magic, version, kind, conn_id, seq, ts, frag_no, frag_cnt, msg_id = HEADER.unpack_from(datagram)
     if magic != MAGIC or version != VERSION:
@@ -60,10 +93,12 @@ def decode(datagram: bytes) -> Packet | None:
     if kind == DATA:
         if frag_no >= frag_cnt:
             return None
-        return Packet(DATA, conn_id, seq, ts, frag_no, frag_cnt, msg_id, datagram[HEADER_BYTES:])
-    if kind not in (ACK, PING) or len(datagram) != HEADER_BYTES:
+    elif kind not in (ACK, PING) or size != HEADER_BYTES:
         return None
-    return Packet(kind, conn_id, seq, ts, frag_no, frag_cnt, msg_id, b"")
+    content = datagram[:size]
+    if not compare_digest(blake2b(content, key=key, digest_size=TAG_BYTES).digest(), datagram[size:]):
+        return None
+    return Packet(kind, conn_id, seq, ts, frag_no, frag_cnt, msg_id, content[HEADER_BYTES:])
 
 
 # --- What a connection can be asked and what it reports, and what can go wrong with it -------------------------------
@@ -133,6 +168,12 @@ class Failed(msgspec.Struct, frozen=True):
 
     ref: Any
     error: Unreachable
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """Reported before what it brought: a packet came from another address than the last, and it is no repetition."""
+
+    source: Address
 
 
 class Disconnected(msgspec.Struct, frozen=True):
@@ -209,7 +250,7 @@ _RANGES = (
     ("max_retries", 0, 100),
     ("window", 1, 65_536),
     ("dedup", 1, 1_048_576),
-    ("mtu_payload_bytes", 1, 65_483),
+    ("mtu_payload_bytes", 1, 65_467),
     ("fast_resend", 0, 65_536),
     ("keepalive_seconds", 0, 86_400),
     ("max_message_bytes", 1, 67_108_864),
@@ -260,7 +301,9 @@ class Counters(msgspec.Struct):
     failures: int = 0
     """How often the connection failed."""
     malformed: int = 0
-    """Datagrams that are no packet, or none of this connection, or break a limit; nobody is told."""
+    """Datagrams that are no packet, or none of this connection, or forged, or break a limit; nobody is told."""
+    unproven: int = 0
+    """Repetitions from an address that the peer was not heard at; they are not acknowledged."""
     out_of_range: int = 0
     """Packets too far from the next one expected; they are not acknowledged."""
     skipped: int = 0

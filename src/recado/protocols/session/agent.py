@@ -29,12 +29,13 @@ from recado.protocols.machine import Deliver, Effect, NodeId, Persist, Report, R
 from recado.protocols.session import commands, renewal
 from recado.protocols.session import messages as m
 from recado.protocols.session.commands import AgentError, AgentSettings
-from recado.protocols.session.state import AgentState, Own, Request, Waiting, raw
+from recado.protocols.session.state import AgentRequest, AgentState, Request, Waiting, raw
 
 # --- How an agent comes to be connected, notices that it is not, and tries again -------------------------------------
 #
 # The waits are drawn from the whole of an interval that doubles (full jitter), so that the agents of a service that was
-# restarted do not all return at once. The doubling begins anew after a connection that lasted.
+# restarted do not all return at once. The doubling begins anew after a connection that lasted. No wait is longer than
+# half of the time that the agent has been without the service: after an outage of seconds it returns within seconds.
 
 
 _FOR_GOOD = ("taken over", "ended")
@@ -109,21 +110,23 @@ def link_down(a: AgentState, reason: str, now: float, rng: Rng) -> None:
         return
     if a.state == "connected" and now - a.connected_at >= a.settings.steady_seconds:
         a.attempt = 0
+        a.lost_at = now
     a.outbox.parts.clear()
     a.outbox.busy.clear()  # everything that waits is sent again on the next connection
     for req, waiting in list(a.outbox.waiting.items()):
-        if isinstance(waiting.ref, Own):
+        if isinstance(waiting.ref, AgentRequest):
             del a.outbox.waiting[req]
-    wait = rng.uniform(0.0, _longest_wait(a))
+    wait = rng.uniform(0.0, _longest_wait(a, now))
     a.state = "waiting"
     a.cancel_timers("silence", "greeting", "busy", "renew")  # renewals begin again when the table has been compared
     a.set_timer("dial", wait)
     a.report(commands.Disconnected(reason, wait))
 
 
-def _longest_wait(a: AgentState) -> float:
+def _longest_wait(a: AgentState, now: float) -> float:
     doublings = min(max(0, a.attempt - 1), 30)
-    return min(a.settings.longest_wait_seconds, a.settings.first_wait_seconds * 2.0**doublings)
+    first = a.settings.first_wait_seconds
+    return min(a.settings.longest_wait_seconds, first * 2.0**doublings, max(first, (now - a.lost_at) / 2))
 
 
 def hang_up(a: AgentState, reason: str, now: float, rng: Rng) -> None:
@@ -153,7 +156,7 @@ def silence(a: AgentState, now: float, rng: Rng) -> None:
         hang_up(a, "the service is silent", now, rng)
     else:
         a.pinged = True
-        a.ask(m.Ping(a.outbox.number()), Own("ping"))
+        a.ask(m.Ping(a.outbox.number()), AgentRequest("ping"))
         a.set_timer("silence", a.settings.silence_seconds)
 
 
@@ -224,8 +227,8 @@ def _take_request(a: AgentState, request: Any, now: float, rng: Rng) -> None:
         case commands.TurnedAway(code, text):
             if a.state == "dialling":
                 take_refusal(a, m.Error(None, code, text), now, rng)
-        case commands.Leave():
-            _leave(a)
+        case commands.Leave(forget):
+            _leave(a, forget)
         case _:
             _request(a, request)
 
@@ -271,12 +274,12 @@ def _make_room(a: AgentState) -> None:
         a.drop(dropped, f"the outbox holds {a.outbox.limit:,} requests, and newer ones came")
 
 
-def _leave(a: AgentState) -> None:
+def _leave(a: AgentState, forget: bool) -> None:
     if a.state == "ended":
         return
     if a.state == "connected":
         _confirm(a, apart=True)
-        a.sends.append(m.Bye())
+        a.sends.append(m.Bye(forget))
     end(a, "the application left")
 
 
@@ -322,7 +325,7 @@ def _receive_other(a: AgentState, message: m.FromService, now: float, rng: Rng) 
         case m.SubCancelled(notice, sub_ids, reason):
             if a.inbox.noticed(notice):
                 for sub_id in sub_ids:
-                    renewal.take_cancellation(a, sub_id, reason)
+                    renewal.take_cancellation(a, sub_id, reason or "expired")
         case m.Closing(reason):
             take_closing(a, reason, now, rng)
 
@@ -338,12 +341,12 @@ def _settle_request(a: AgentState, answer: commands.Answer, now: float) -> None:
         return
     message, ref, tries = waiting
     if not isinstance(message, m.Publish):
-        later = (_BUSY, _TOO_MANY) if isinstance(ref, Own) else (_BUSY,)
+        later = (_BUSY, _TOO_MANY) if isinstance(ref, AgentRequest) else (_BUSY,)
         if isinstance(answer, m.Error) and answer.code in later and tries < a.settings.busy_tries:
             _put_off(a, waiting)
             return
         renewal.note(a, message, answer, now)
-    if not isinstance(ref, Own):
+    if not isinstance(ref, AgentRequest):
         a.effects.append(Report(commands.Answered(ref, answer)))
         return
     refused = renewal.own_answer(a, ref, answer, now)
@@ -382,7 +385,7 @@ def _wanted_window(a: AgentState, quarter: int) -> int:
     full = len(inbox.open) > granted - quarter
     if not full and (granted == a.window or len(inbox.open) >= granted - a.window - quarter):
         return granted
-    known, holding = a.table.held, inbox.holding()
+    known, holding = a.table.subscriptions, inbox.holding()
     alone = len(known) <= 1 and len(holding) <= 1 and not (known and holding.keys() - known.keys())
     wanted = a.window if alone else inbox.wanted_window(a.window, granted)
     if wanted < granted:
@@ -432,6 +435,7 @@ class Agent:
             case machine.Started(_, saved):
                 a.inbox.restore(saved.get("inbox", {}))
                 a.table.restore(saved)
+                a.lost_at = now
                 dial(a)
         return a.done()
 
@@ -447,5 +451,5 @@ class Agent:
             "repeated": a.inbox.repeated,
             "in_hand": len(a.inbox.held),
             "seen": a.inbox.seen,
-            "subscriptions": {sub_id: held.expires_at for sub_id, held in a.table.held.items()},
+            "subscriptions": {sub_id: held.expires_at for sub_id, held in a.table.subscriptions.items()},
         }

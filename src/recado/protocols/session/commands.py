@@ -122,7 +122,9 @@ class TurnedAway(msgspec.Struct, frozen=True, gc=False):
 
 
 class Leave(msgspec.Struct, frozen=True, gc=False):
-    """End the session; the subscriptions stay."""
+    """End the session; the subscriptions stay. With ``forget`` the device does not come back."""
+
+    forget: bool = False
 
 
 # -- facts

@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from recado.errors import RecadoError
+from recado.model.decoding import explain
 
 MESSAGES_IN_A_FRAME = 10_000
 WIDEST = 64
@@ -34,7 +35,11 @@ ORDINAL_BITS = 20
 
 
 class MessageError(RecadoError):
-    """A frame that is no message of a session."""
+    """A frame that is no message of a session; ``reqs`` are the requests in it, none of which was done."""
+
+    def __init__(self, text: str, reqs: Sequence[int] = ()) -> None:
+        super().__init__(text)
+        self.reqs = list(reqs)
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False, tag_field="type", omit_defaults=True):
@@ -117,7 +122,9 @@ class Ping(_Message, frozen=True, tag="PING"):
 
 
 class Bye(_Message, frozen=True, tag="BYE"):
-    """The device ends its session; its subscriptions stay."""
+    """The device ends its session; its subscriptions stay, and so does its mailbox, unless it says to forget it."""
+
+    forget: bool = False
 
 
 # -- from the service
@@ -201,9 +208,13 @@ class Gap(_Message, frozen=True, tag="GAP"):
 
 
 class SubCancelled(_Message, frozen=True, tag="SUB_CANCELLED"):
+    """Subscriptions ended without their owner's asking for it: ``expired``, or why else. Older services leave
+    ``expired`` out.
+    """
+
     notice: int
     sub_ids: tuple[str, ...]
-    reason: str = "expired"
+    reason: str = ""
 
 
 class Closing(_Message, frozen=True, tag="CLOSING"):
@@ -220,6 +231,13 @@ FromService: TypeAlias = Welcome | Subscribed | Subs | Ok | Error | Notify | Rep
 _encode = msgspec.json.Encoder().encode
 _from_agent = msgspec.json.Decoder(FromAgent | list[FromAgent])
 _from_service = msgspec.json.Decoder(FromService | list[FromService])
+
+
+class _Asking(msgspec.Struct):
+    req: Any = None
+
+
+_asking = msgspec.json.Decoder(_Asking | list[_Asking])
 
 
 def encode(messages: Sequence[FromAgent] | Sequence[FromService]) -> bytes:
@@ -242,25 +260,42 @@ def list_subs(req: int, subs: Iterable[dict[str, Any]]) -> Iterator[Subs]:
 
 def from_agent(frame: bytes | str) -> list[FromAgent]:
     """The messages of a frame that the service received; a MessageError says what is wrong with it."""
-    messages: list[FromAgent] = _listed(_decoded(frame, _from_agent))
+    messages: list[FromAgent] = _listed(_decode(frame, _from_agent))
     return messages
+
+
+def refusals(error: RecadoError, code: int, text: str) -> list[Error]:
+    """What to answer to a frame that could not be read: an ERROR for each request in it, or one without a request."""
+    reqs: list[int | None] = [*error.reqs] if isinstance(error, MessageError) else []
+    return [Error(req, code, text) for req in reqs or [None]]
 
 
 def from_service(frame: bytes | str) -> list[FromService]:
     """The messages of a frame that an agent received."""
-    messages: list[FromService] = _listed(_decoded(frame, _from_service))
+    messages: list[FromService] = _listed(_decode(frame, _from_service))
     return messages
 
 
-def _decoded(frame: bytes | str, decoder: Any) -> Any:
+def _decode(frame: bytes | str, decoder: Any) -> Any:
     try:
         return decoder.decode(frame)
     except msgspec.DecodeError as error:
-        raise MessageError(f"the frame is no message of a session: {error}") from None
+        reason = explain(error, decoder.type, frame)
+        raise MessageError(f"the frame is no message of a session: {reason}", _reqs(frame)) from None
     except UnicodeError:
         raise MessageError("the frame is not UTF-8") from None
     except RecursionError:
         raise MessageError("the frame's JSON is nested far too deep") from None
+
+
+def _reqs(frame: bytes | str) -> list[int]:
+    """The numbers of the requests in a frame that cannot be read, as far as they can."""
+    try:
+        asking = _asking.decode(frame)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return []
+    found = asking if isinstance(asking, list) else [asking]
+    return [one.req for one in found[:MESSAGES_IN_A_FRAME] if type(one.req) is int and abs(one.req) < 2**63]
 
 
 def _listed(decoded: Any) -> Any:

@@ -14,7 +14,7 @@ import msgspec
 
 from recado.protocols.session import commands
 from recado.protocols.session import messages as m
-from recado.protocols.session.state import AgentState, Own, Request, own_record, raw
+from recado.protocols.session.state import AgentRequest, AgentState, Request, own_record, raw
 
 _GONE = (404, 410)
 
@@ -23,18 +23,18 @@ def greet_table(a: AgentState) -> None:
     """Start policy on the first connection; afterwards, look what was cancelled and send again what waits."""
     if not a.begun:
         kind = m.DiscardSubs if a.settings.existing == "discard" else m.QuerySubs
-        a.ask(kind(a.outbox.number()), Own("start"))
+        a.ask(kind(a.outbox.number()), AgentRequest("start"))
         return
     waiting = a.outbox.all()
-    if a.table.held:
-        a.ask(m.QuerySubs(a.outbox.number()), Own("check"))
+    if a.table.subscriptions:
+        a.ask(m.QuerySubs(a.outbox.number()), AgentRequest("check"))
     a.sends.extend(waiting)
 
 
 def begin(a: AgentState) -> None:
     a.begun = True
-    a.report(commands.Started(tuple(a.table.held)))
-    a.sends.extend(one.message for one in a.outbox.waiting.values() if not isinstance(one.ref, Own))
+    a.report(commands.Started(tuple(a.table.subscriptions)))
+    a.sends.extend(one.message for one in a.outbox.waiting.values() if not isinstance(one.ref, AgentRequest))
 
 
 def note(a: AgentState, message: Request, answer: commands.Answer, now: float) -> None:
@@ -48,7 +48,7 @@ def note(a: AgentState, message: Request, answer: commands.Answer, now: float) -
             a.table.left(sub_id)
             return
         case m.DiscardSubs(), m.Ok():
-            for sub_id in list(a.table.held):
+            for sub_id in list(a.table.subscriptions):
                 _remove(a, sub_id)
             return
         case _:
@@ -57,7 +57,7 @@ def note(a: AgentState, message: Request, answer: commands.Answer, now: float) -
     set_renewal(a, now)
 
 
-def own_answer(a: AgentState, ref: Own, answer: commands.Answer, now: float) -> str | None:
+def own_answer(a: AgentState, ref: AgentRequest, answer: commands.Answer, now: float) -> str | None:
     """The answer to something that the agent asked by itself; a reason, if the session cannot begin."""
     match ref.purpose, answer:
         case "start", m.Error(_, _, text):
@@ -69,7 +69,7 @@ def own_answer(a: AgentState, ref: Own, answer: commands.Answer, now: float) -> 
                 begin(a)
         case (("renew" | "resubscribe"), m.Subscribed(_, _, expires_at)):
             a.report(commands.Renewed(ref.sub_id, expires_at))
-        case "renew", m.Error(_, code) if code in _GONE and ref.sub_id in a.table.held:
+        case "renew", m.Error(_, code) if code in _GONE and ref.sub_id in a.table.subscriptions:
             take_cancellation(a, ref.sub_id, "expired", renewable=False)
         case (("renew" | "resubscribe"), m.Error(_, code, text)):
             _remove(a, ref.sub_id)
@@ -81,13 +81,13 @@ def reconcile(a: AgentState, answer: m.Subs, now: float) -> None:
     """Compare the table with what the service holds: what it lacks was cancelled (8.5)."""
     server = {str(one["id"]): one for one in answer.subs if "id" in one}
     for sub_id, one in server.items():
-        held = a.table.held.get(sub_id)
+        held = a.table.subscriptions.get(sub_id)
         if held is None and (a.settings.existing != "recover" or _elsewhere(a, one)):
             continue
         record = own_record(one) if held is None else held.record
         a.table.put(record, str(one.get("expires_at") or ""), now)
         a.keep(sub_id)
-    for sub_id in [sub_id for sub_id in a.table.held if sub_id not in server]:
+    for sub_id in [sub_id for sub_id in a.table.subscriptions if sub_id not in server]:
         take_cancellation(a, sub_id, "expired")
     set_renewal(a, now)
 
@@ -98,7 +98,7 @@ def _elsewhere(a: AgentState, members: Mapping[str, Any]) -> bool:
 
 
 def take_cancellation(a: AgentState, sub_id: str, reason: str, renewable: bool = True) -> None:
-    held = a.table.held.get(sub_id)
+    held = a.table.subscriptions.get(sub_id)
     policy = a.settings.on_cancelled
     if held is None or reason != "expired" or "expires_at" in held.record or policy in ("ignore", "callback"):
         _remove(a, sub_id)
@@ -108,7 +108,7 @@ def take_cancellation(a: AgentState, sub_id: str, reason: str, renewable: bool =
         _renew(a, sub_id)
     else:
         a.report(commands.Cancelled(sub_id, reason, "resubscribe"))
-        a.ask(m.Subscribe(a.outbox.number(), raw(held.record)), Own("resubscribe", sub_id))
+        a.ask(m.Subscribe(a.outbox.number(), raw(held.record)), AgentRequest("resubscribe", sub_id))
 
 
 def renew_due(a: AgentState, now: float) -> None:
@@ -124,7 +124,7 @@ def set_renewal(a: AgentState, now: float) -> None:
 
 
 def _renew(a: AgentState, sub_id: str) -> None:
-    a.ask(m.Renew(a.outbox.number(), sub_id, ttl=a.table.held[sub_id].ttl), Own("renew", sub_id))
+    a.ask(m.Renew(a.outbox.number(), sub_id, ttl=a.table.subscriptions[sub_id].ttl), AgentRequest("renew", sub_id))
 
 
 def _remove(a: AgentState, sub_id: str) -> None:

@@ -276,7 +276,7 @@ SAVED = "subscription:"
 """Each is persisted under a key of its own, so that one more costs the same however many there are."""
 
 
-class Held:
+class AgentSubscription:
     """One subscription. ``turn`` tells an outdated renewal from the current one."""
 
     __slots__ = ("expires_at", "record", "turn")
@@ -294,7 +294,7 @@ class Held:
 
 class Table:
     def __init__(self, renew_at: float) -> None:
-        self.held: dict[str, Held] = {}
+        self.subscriptions: dict[str, AgentSubscription] = {}
         self.leaving: dict[str, int] = {}
         self._renew_at = renew_at
         self._due: list[tuple[float, str, int]] = []
@@ -304,25 +304,25 @@ class Table:
         sub_id = str(record["id"])
         if sub_id in self.leaving:
             return
-        held = self.held.get(sub_id)
-        if held is None:
-            held = self.held[sub_id] = Held(dict(record), expires_at)
+        found = self.subscriptions.get(sub_id)
+        if found is None:
+            found = self.subscriptions[sub_id] = AgentSubscription(dict(record), expires_at)
         else:
-            held.record, held.expires_at = dict(record), expires_at
+            found.record, found.expires_at = dict(record), expires_at
         self.extend(sub_id, expires_at, now)
 
     def extend(self, sub_id: str, expires_at: str, now: float) -> None:
-        held = self.held.get(sub_id)
-        if held is None:
+        found = self.subscriptions.get(sub_id)
+        if found is None:
             return
-        held.expires_at = expires_at
-        held.turn += 1
-        if "expires_at" not in held.record:
-            due = now + self._renew_at * lifetime(held, now)
-            heappush(self._due, (due, sub_id, held.turn))
+        found.expires_at = expires_at
+        found.turn += 1
+        if "expires_at" not in found.record:
+            due = now + self._renew_at * lifetime(found, now)
+            heappush(self._due, (due, sub_id, found.turn))
 
-    def remove(self, sub_id: str) -> Held | None:
-        return self.held.pop(sub_id, None)
+    def remove(self, sub_id: str) -> AgentSubscription | None:
+        return self.subscriptions.pop(sub_id, None)
 
     def begin_leaving(self, sub_id: str) -> None:
         """The application cancels it: nothing that is still under way brings it back."""
@@ -351,28 +351,28 @@ class Table:
         return self._due[0][0] if self._due else None
 
     def _current(self, sub_id: str, turn: int) -> bool:
-        held = self.held.get(sub_id)
-        return held is not None and held.turn == turn
+        found = self.subscriptions.get(sub_id)
+        return found is not None and found.turn == turn
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Subscriptions of an earlier run; when they are due is known when the service has been asked."""
         for key, one in saved.items():
             if key.startswith(SAVED):
-                self.held[key.removeprefix(SAVED)] = Held(dict(one["record"]), one["expires_at"])
+                self.subscriptions[key.removeprefix(SAVED)] = AgentSubscription(dict(one["record"]), one["expires_at"])
 
     def saved(self, sub_id: str) -> dict[str, Any] | None:
         """What to keep of a subscription; None if it is gone."""
-        held = self.held.get(sub_id)
-        return None if held is None else {"record": held.record, "expires_at": held.expires_at}
+        found = self.subscriptions.get(sub_id)
+        return None if found is None else {"record": found.record, "expires_at": found.expires_at}
 
 
-def lifetime(held: Held, now: float) -> float:
+def lifetime(subscription: AgentSubscription, now: float) -> float:
     """How many seconds it has from now on."""
     try:
-        left = parse_time(held.expires_at).timestamp() - now
+        left = parse_time(subscription.expires_at).timestamp() - now
     except ValueError:
         left = 0.0
-    asked = held.ttl
+    asked = subscription.ttl
     if left <= 0:
         left = asked or _SHORTEST_SECONDS
     return max(_SHORTEST_SECONDS, left if asked is None else min(left, asked))
@@ -388,7 +388,7 @@ def own_record(members: Mapping[str, Any]) -> dict[str, Any]:
 State = Literal["new", "dialling", "greeting", "connected", "waiting", "ended"]
 
 
-class Own(NamedTuple):
+class AgentRequest(NamedTuple):
     """The ref of a request that the agent makes by itself."""
 
     purpose: Literal["start", "check", "renew", "resubscribe", "ping"]
@@ -410,6 +410,7 @@ class AgentState:
         self.begun = settings.existing == "leave"
         self.attempt = 0
         self.connected_at = 0.0
+        self.lost_at = 0.0  # when the last connection that lasted was lost
         self.heard_at = 0.0
         self.pinged = False
         self.oldest: int | None = None
@@ -436,7 +437,7 @@ class AgentState:
     def cancel_timers(self, *timers: TimerKey) -> None:
         self.effects.extend(CancelTimer(timer) for timer in timers)
 
-    def ask(self, message: Request, ref: Own) -> None:
+    def ask(self, message: Request, ref: AgentRequest) -> None:
         """Send a request of the agent's own."""
         self.outbox.add(message, ref)
         self.sends.append(message)
@@ -445,7 +446,7 @@ class AgentState:
         """Give up a request; the application hears of those that it made."""
         if isinstance(waiting.message, m.Unsubscribe):
             self.table.left(waiting.message.sub_id)
-        if not isinstance(waiting.ref, Own):
+        if not isinstance(waiting.ref, AgentRequest):
             self.report(Dropped(waiting.ref, reason, self.outbox.dropped))
 
     def keep(self, sub_id: str) -> None:

@@ -31,7 +31,7 @@ from recado.protocols.sip.events import (
     TimerKey,
     Unregister,
 )
-from recado.protocols.sip.messages import BadRequestError, Request, Response, read_message, reply
+from recado.protocols.sip.messages import BadRequestError, Request, Response, read_message
 from recado.protocols.sip.registration import REFRESH, Registration
 from recado.protocols.sip.text import SipError
 from recado.protocols.sip.transactions import Outgoing, Requests, Transaction, Transactions
@@ -168,8 +168,14 @@ class UserAgent:
 
     def screen(self, request: Request, source: Address) -> Response | None:
         refused = screen(request)
-        if refused is not None or request.method != "INVITE" or request.receiver.tag is not None:
+        if refused is not None:
             return refused
+        if request.method == "OPTIONS":
+            return self._capabilities(request)
+        if request.method == "CANCEL":
+            return None if self._transactions.invite_of(request) is not None else refuse(request, 481)
+        if request.method != "INVITE" or request.receiver.tag is not None:
+            return None if self._calls.find(request) is not None else refuse(request, 481)
         if len(self._calls.table) >= self.settings.limits.calls:
             return refuse(request, 503, ("retry-after", "5"))
         if self._guard is None:
@@ -189,20 +195,18 @@ class UserAgent:
     def _serve(self, transaction: Transaction, request: Request) -> None:
         call = self._calls.find(request)
         if request.method == "CANCEL":
-            self._callee.cancelled(transaction)
-        elif request.method == "OPTIONS":
-            self._transactions.respond(transaction, self._capabilities(request))
+            self._callee.on_cancel(transaction)
         elif request.method == "INVITE" and request.receiver.tag is None:
-            self._callee.invited(transaction)
+            self._callee.on_invite(transaction)
         elif call is None:
             raise SipError("there is no such session here", 481)
         elif request.method == "INVITE":
-            self._callee.reinvited(call, transaction)
+            self._callee.on_reinvite(call, transaction)
         else:
-            self._callee.said_goodbye(call, transaction)
+            self._callee.on_bye(call, transaction)
 
     def _capabilities(self, request: Request) -> Response:
-        made = reply(request.headers, 200, self._step.new_name())
+        made = refuse(request, 200)
         made.headers.add("contact", self._calls.contact_header())
         made.headers.add("allow", ALLOW)
         made.headers.add("accept", "application/sdp")
@@ -218,7 +222,7 @@ class UserAgent:
     def on_ack(self, request: Request) -> None:
         call = self._calls.find(request)
         if call is not None:
-            self._callee.acknowledged(call, request)
+            self._callee.on_ack(call, request)
 
     def on_stray(self, response: Response) -> None:
         """A 2xx of an INVITE that was given up: the other side waits for its ACK."""

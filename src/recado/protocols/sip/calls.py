@@ -110,7 +110,7 @@ class Caller:
     def give_up(self, call: Call) -> None:
         if call.out is not None:
             self._requests.abandon(call.out)
-            self.timed_out(call)
+            self.on_timed_out(call)
 
     def retry(self, call: Call) -> None:
         if call.state == "connected" and call.media is not None:
@@ -124,21 +124,21 @@ class Caller:
         if call.leaving:
             self._cancel(call)
 
-    def accepted(self, call: Call, out: Outgoing, response: Response) -> None:
+    def on_accepted(self, call: Call, out: Outgoing, response: Response) -> None:
         if call.state == "calling":
-            self._established(call, out, response)
+            self._establish(call, out, response)
         elif response.receiver.tag != call.dialog.remote.tag:
             self._turn_away(call, response)
         else:
             self._calls.ack(call, response.cseq.number, out.request)
             if call.state == "updating" and call.out is out:
-                self._updated(call, response)
+                self._take_update(call, response)
 
-    def _established(self, call: Call, out: Outgoing, response: Response) -> None:
+    def _establish(self, call: Call, out: Outgoing, response: Response) -> None:
         """An answer that cannot be used is acknowledged and ended, as far as the other side can be reached."""
         self._calls.stop(call, "ring", "give up")
         try:
-            call.dialog.established(response)
+            call.dialog.establish(response)
             self._calls.ack(call, response.cseq.number, out.request)
             remote = read_sdp(response.body, self._settings.limits)
             chosen(remote, self._settings.protocols)
@@ -158,13 +158,13 @@ class Caller:
         assert call.local is not None
         self._step.report(Established(call.name, call.local, remote))
 
-    def _updated(self, call: Call, response: Response) -> None:
+    def _take_update(self, call: Call, response: Response) -> None:
         self._calls.stop(call, "ring", "give up")
         try:
             answer = read_sdp(response.body, self._settings.limits)
             chosen(answer, self._settings.protocols)
         except SipError as error:
-            self._refused(call, error.status, str(error))
+            self._refuse(call, error.status, str(error))
             return
         call.dialog.retarget(response)
         call.local, call.remote, call.agreed, call.failures = call.offer, answer, call.media, 0
@@ -176,12 +176,12 @@ class Caller:
         """A proxy asked several, and this one answered too late (13.2.2.4): thanks, and goodbye."""
         dialog = Dialog(call.dialog.call_id, call.dialog.local, response.receiver, call.dialog.target)
         dialog.local_cseq = response.cseq.number
-        dialog.established(response)
+        dialog.establish(response)
         other = Call(call.name, dialog, "ended", ours=True, session_id=0)
         self._calls.ack(other, response.cseq.number, None)
         self._calls.send_bye(dialog)
 
-    def refused(self, call: Call, response: Response) -> None:
+    def on_refused(self, call: Call, response: Response) -> None:
         status, reason = response.status, response.reason
         if call.state == "calling":
             self._fail(call, status, reason)
@@ -190,9 +190,9 @@ class Caller:
                 self._calls.send_bye(call.dialog)  # it may only have been out of reach
             self._calls.end(call, "the other side has forgotten the session")
         elif call.state == "updating":
-            self._refused(call, status, reason)
+            self._refuse(call, status, reason)
 
-    def _refused(self, call: Call, status: int, reason: str) -> None:
+    def _refuse(self, call: Call, status: int, reason: str) -> None:
         wait = self._pause(call, status)
         call.failures += 1
         self._calls.stop(call, "ring", "give up")
@@ -212,11 +212,11 @@ class Caller:
             return min(self._timers.update_retry * float(2 ** min(call.failures, 30)), self._timers.update_retry_most)
         return None
 
-    def timed_out(self, call: Call) -> None:
+    def on_timed_out(self, call: Call) -> None:
         if call.state == "calling":
             self._fail(call, 408, "no answer")
         elif call.state == "updating":
-            self._refused(call, 0, "no answer")
+            self._refuse(call, 0, "no answer")
 
     def _fail(self, call: Call, status: int, reason: str) -> None:
         self._calls.forget(call)
@@ -235,13 +235,13 @@ class Invitation:
 
     def on_final(self, out: Outgoing, response: Response) -> None:
         if response.status < 300:
-            self._caller.accepted(self._call, out, response)
+            self._caller.on_accepted(self._call, out, response)
         elif self._call.out is out:
-            self._caller.refused(self._call, response)
+            self._caller.on_refused(self._call, response)
 
     def on_timeout(self, out: Outgoing) -> None:
         if self._call.out is out:
-            self._caller.timed_out(self._call)
+            self._caller.on_timed_out(self._call)
 
 
 # --- The called side of sessions: answers to INVITE, re-INVITE, ACK, CANCEL and BYE (mobility document, 3.3 to 3.5)
@@ -258,7 +258,7 @@ class Callee:
 
     # -- a new call
 
-    def invited(self, transaction: Transaction) -> None:
+    def on_invite(self, transaction: Transaction) -> None:
         """Raises SipError with the status that refuses it."""
         request = transaction.request
         if self._calls.is_known(request):
@@ -339,7 +339,7 @@ class Callee:
         self._calls.send_bye(call.dialog)
         self._calls.end(call, "the answer was never acknowledged")
 
-    def acknowledged(self, call: Call, request: Request) -> None:
+    def on_ack(self, call: Call, request: Request) -> None:
         if call.ok is None or request.cseq.number != call.ok.cseq.number:
             return
         self._calls.stop(call, "ok", "ack")
@@ -355,7 +355,7 @@ class Callee:
 
     # -- an established call
 
-    def reinvited(self, call: Call, transaction: Transaction) -> None:
+    def on_reinvite(self, call: Call, transaction: Transaction) -> None:
         """Raises SipError with the status that refuses it."""
         request = transaction.request
         if call.state == "updating":
@@ -376,13 +376,13 @@ class Callee:
         transaction.owner = call
         self._send_ok(call)
 
-    def said_goodbye(self, call: Call, transaction: Transaction) -> None:
+    def on_bye(self, call: Call, transaction: Transaction) -> None:
         if not call.dialog.accepts(transaction.request):
             raise SipError("the requests came out of order", 500)
         self._transactions.respond(transaction, reply(transaction.request.headers, 200, call.name))
         self._calls.end(call, "the other side ended it")
 
-    def cancelled(self, transaction: Transaction) -> None:
+    def on_cancel(self, transaction: Transaction) -> None:
         """Both are answered: the CANCEL with 200, what it cancels with 487 if that has no answer yet (9.2)."""
         invite = self._transactions.invite_of(transaction.request)
         if invite is None:

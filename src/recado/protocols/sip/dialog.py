@@ -66,7 +66,7 @@ class Dialog:
                 return uri.address
         return read_sip_uri(self.target).address
 
-    def established(self, response: Response) -> None:
+    def establish(self, response: Response) -> None:
         """The caller's dialog after the 2xx (12.1.2)."""
         self.remote = response.receiver
         self.routes = list(reversed(response.headers.values("record-route")))
@@ -213,7 +213,7 @@ class Calls:
             self.requests.send(Outgoing(dialog.request("BYE"), dialog.next_hop(), QUIET, dialog))
 
     def contact_header(self) -> str:
-        transport = ";transport=tcp" if self.step.local.reliable else ""
+        transport = f";transport={self.step.local.transport}" if self.step.local.reliable else ""
         instance = f'+sip.instance="<urn:uuid:{self.settings.device}>"'
         return f"<sip:{self.settings.name}@{self.step.contact_host()}{transport}>;{instance}"
 

@@ -2,8 +2,8 @@
 
 ``Authenticator`` is the client's half: it remembers the last challenge of each realm, so that later requests carry
 credentials at once. ``Guard`` is the server's: its nonces are stamped and signed, so that it remembers only how often
-each one was used, and at most so many of them. A count that was used before is answered as stale: a captured request
-cannot be played again.
+each one was used, and at most so many of them; those made before one that was forgotten are used up. A count that was
+used before is answered as stale, however often it comes: a captured request cannot be played again.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Guard:
         self._domains = tuple(domain.lower() for domain in domains)
         self._algorithms, self._seconds, self._most = algorithms, nonce_seconds, nonces
         self._used: dict[str, int] = {}
-        self._made = 0
+        self._made = self._forgotten = 0
 
     def challenge(self, headers: Headers, header: str, now: float, *, stale: bool) -> None:
         """Add one challenge for each algorithm, the strongest first."""
@@ -218,12 +218,21 @@ class Guard:
             number = int(count, 16)
         except ValueError:
             return False
-        if number <= self._used.pop(nonce, 0):
+        serial = _serial(nonce)
+        if number <= self._used.get(nonce, 0) or (nonce not in self._used and serial <= self._forgotten):
             return False
+        self._used.pop(nonce, None)
         self._used[nonce] = number
         while len(self._used) > self._most:
-            del self._used[next(iter(self._used))]
+            oldest = next(iter(self._used))
+            del self._used[oldest]
+            self._forgotten = max(self._forgotten, _serial(oldest))
         return True
+
+
+def _serial(nonce: str) -> int:
+    """The number of a nonce of ours."""
+    return int(nonce.split("-")[1])
 
 
 def _meant(uri: str, request: Request) -> bool:

@@ -161,8 +161,11 @@ class Via(msgspec.Struct, frozen=True):
         return branch if branch.lower().startswith(COOKIE.lower()) and len(branch) > len(COOKIE) else None
 
     def stamped(self, source: Address) -> Via:
-        """With the address that the request really came from (18.2.1; RFC 3581, section 4)."""
-        params = self.params
+        """With the address that the request really came from (18.2.1; RFC 3581, section 4).
+
+        A ``received`` that the sender wrote itself goes: it would send the answer to somebody else.
+        """
+        params = tuple(one for one in self.params if one[0] != "received")
         if param(params, "rport") is not None:
             params = with_param(with_param(params, "rport", str(source.port)), "received", bracketed(source.host))
         elif self.host != source.host:

@@ -7,12 +7,12 @@ last; which one that was is remembered for a while, so that CANCEL, ACK and copi
 
 It is no open relay: what is neither for a user of its domains nor inside a dialog that it let pass is refused, and so
 is what brings a route of its own. Dialogs are known by the Record-Route that the proxy puts into them, which is signed
-for their Call-ID.
+for their Call-ID. A response goes back only if it answers a request that went out from here: its Via is signed for
+the one below it. Where requests may go at all is decided below, by whoever sends (``recado.net.sip``).
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -119,7 +119,7 @@ class Location:
             self._check_star(request)
             after: list[Binding] = []
         else:
-            after = self._merged(before, [read_name_addr(value) for value in values], request, source, now)
+            after = self._merge(before, [read_name_addr(value) for value in values], request, source, now)
         self._store(user, after)
         return sorted(after, key=lambda one: one.rank, reverse=True)
 
@@ -127,7 +127,7 @@ class Location:
         if request.headers.get("expires") != "0":
             raise SipError("the Contact * takes all contacts away; it needs Expires: 0")
 
-    def _merged(
+    def _merge(
         self, before: list[Binding], contacts: Iterable[NameAddr], request: Request, source: Address, now: float
     ) -> list[Binding]:
         after = list(before)
@@ -169,6 +169,8 @@ def _behind_nat(bindings: list[Binding]) -> dict[str, Address]:
 
 def _seen_at(contact: Address, request: Request, source: Address) -> Address:
     """A device behind a NAT writes an address into Via and Contact that it is not seen at (mobility document, 12)."""
+    if contact.transport == source.transport == "tls":
+        return source  # only the connection that it opened leads to a device that has no certificate
     behind = request.via.host == contact.host != source.host
     return source if behind and contact.transport == source.transport else contact
 
@@ -192,6 +194,8 @@ class Proxy:
         limits: SipLimits = LIMITS,
     ) -> None:
         """``key`` is a secret that signs routes; with a guard, REGISTER and calls need credentials."""
+        self.tls_port = 0
+        """Where it is reached over TLS, if it is; whoever listens there sets it."""
         self.location = location or Location(limits)
         self._step, self._key, self._guard, self._limits = Step(local), key, guard, limits
         self._domains = tuple(domain.lower() for domain in domains)
@@ -265,7 +269,7 @@ class Proxy:
     def _is_own(self, uri: SipUri) -> bool:
         if uri.host.lower() in self._domains:
             return True
-        return (uri.host, uri.address.port) == (self._step.local.host, self._step.local.port)
+        return uri.host == self._step.local.host and uri.address.port in (self._step.local.port, self.tls_port)
 
     def _take_own_routes(self, request: Request) -> bool:
         """Is the request inside a dialog that came through here? Our routes have served when they are on top."""
@@ -275,12 +279,14 @@ class Proxy:
             if not isinstance(uri, SipUri) or not self._is_own(uri):
                 break
             request.headers.pop("route")
-            inside = inside or hmac.compare_digest(param(uri.params, "k") or "", self._sign(request.call_id))
+            inside = inside or hmac.compare_digest(
+                (param(uri.params, "k") or "").encode("utf-8", "surrogateescape"),
+                self._sign(f"route {request.call_id}").encode(),
+            )
         return inside
 
-    def _sign(self, call_id: str) -> str:
-        text = call_id.encode("utf-8", "surrogateescape")
-        return hmac.new(self._key, text, "sha256").hexdigest()[:24]
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:32]
 
     def _serve_itself(self, request: Request, source: Address) -> None:
         if request.method == "ACK":
@@ -332,7 +338,10 @@ class Proxy:
 
     def _forward(self, request: Request, source: Address, *, inside: bool) -> None:
         hops = int(request.headers.get("max-forwards") or "70")
-        if request.method != "ACK":
+        if request.method == "ACK":
+            if self._is_unasked(request, inside=inside):
+                return
+        else:
             refused = self._refusal(request, source, hops, inside=inside)
             if refused is not None:
                 self._answer(refused, source)
@@ -344,8 +353,7 @@ class Proxy:
         request.headers.set("max-forwards", str(max(0, hops - 1)))
         if request.method == "INVITE":
             self._record_route(request, source, to)
-        via = Via(to.transport.upper(), self._step.local.host, self._step.local.port, (("branch", branch),))
-        request.headers.push("via", str(via))
+        request.headers.push("via", str(self._own_via(to.transport, branch, request.via)))
         self._step.transmit(request.write(), to, f"{request.method} on its way")
 
     def _refusal(self, request: Request, source: Address, hops: int, *, inside: bool) -> Response | None:
@@ -353,16 +361,29 @@ class Proxy:
             return refuse(request, 483)
         if request.headers.values("proxy-require"):
             return refuse(request, 420, ("unsupported", ", ".join(request.headers.values("proxy-require"))))
-        if self._guard is not None and not inside and request.method != "CANCEL":
+        if request.method == "CANCEL":  # it cannot be challenged (RFC 3261, 22.1)
+            return refuse(request, 481) if self._is_unasked(request, inside=inside) else None
+        if self._guard is not None and not inside:
             return challenge(request, source, self._guard, "proxy-authorization", self._step.now)
         return None
+
+    def _is_unasked(self, request: Request, *, inside: bool) -> bool:
+        """Does it follow no INVITE that was let pass? Strangers reach nobody by what needs no credentials."""
+        return self._guard is not None and not inside and self._branch(request) not in self._followed
 
     def _branch(self, request: Request) -> str:
         """The same for all copies, for the CANCEL and for the ACK of a refusal: they have the same branch."""
         via = request.via
         text = via.branch or f"{request.call_id} {request.sender.tag} {request.cseq.number}"
-        digest = hashlib.sha256(f"{text} {via.sent_by}".encode("utf-8", "surrogateescape"))
-        return COOKIE + digest.hexdigest()[:24]
+        return COOKIE + self._sign(f"branch {text} {via.sent_by}")
+
+    def _own_via(self, transport: str, branch: str, below: Via) -> Via:
+        """Signed for the Via below it, so that it is known again when an answer brings it."""
+        local, signature = (
+            self._step.local,
+            self._sign(f"via {branch} {below.transport} {below.reply_to} {below.branch}"),
+        )
+        return Via(transport.upper(), local.host, local.port, (("branch", branch), ("k", signature)))
 
     def _target(self, request: Request, branch: str) -> tuple[str, Address]:
         known = self._followed.get(branch)
@@ -393,17 +414,25 @@ class Proxy:
     def _record_route(self, request: Request, source: Address, to: Address) -> None:
         """Later requests of the dialog come through here; on two transports, once for each (RFC 5658)."""
         for transport in dict.fromkeys((source.transport, to.transport)):
-            params = (("transport", transport), ("lr", None), ("k", self._sign(request.call_id)))
+            params = (("transport", transport), ("lr", None), ("k", self._sign(f"route {request.call_id}")))
             assert transport in TRANSPORTS
-            where = f"{bracketed(self._step.local.host)}:{self._step.local.port}"
+            port = self.tls_port if transport == "tls" else self._step.local.port
+            where = f"{bracketed(self._step.local.host)}:{port}"
             request.headers.push("record-route", f"<sip:{where}{write_params(params)}>")
 
     # -- responses
 
     def _back(self, response: Response) -> None:
-        """Only what has our Via on top (16.11), to the one below it."""
+        """Only what has our Via on top (16.11), to the one below it, and only if we wrote the two together."""
         own = read_via(response.headers.pop("via"))
         if (own.host, own.port) != (self._step.local.host, self._step.local.port) or "via" not in response.headers:
             return
         via = response.via
+        signed = self._own_via(own.transport, own.branch or "", via)
+        if not hmac.compare_digest(_signature(own), _signature(signed)):
+            return
         self._step.transmit(response.write(), via.reply_to, f"{response.status} on its way back")
+
+
+def _signature(via: Via) -> bytes:
+    return (param(via.params, "k") or "").encode("utf-8", "surrogateescape")

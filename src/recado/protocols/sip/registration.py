@@ -62,7 +62,7 @@ class Registration:
 
     def contact(self) -> SipUri:
         local = self._step.local
-        params = (("transport", "tcp"),) if local.reliable else ()
+        params = (("transport", local.transport),) if local.reliable else ()
         return SipUri(local.host, user=self._settings.name, port=local.port, params=params)
 
     def _header(self, uri: SipUri, expires: int) -> str:
@@ -112,24 +112,24 @@ class Registration:
     def on_final(self, out: Outgoing, response: Response) -> None:
         self._pending = None
         if 200 <= response.status < 300:
-            self._confirmed(response)
+            self._confirm(response)
         elif response.status == 423 and self._raise_expires(response):
             self._send()
         else:
-            self._failed(response.status, response.reason, again=response.status >= 500 or response.status == 408)
+            self._fail(response.status, response.reason, again=response.status >= 500 or response.status == 408)
 
     def on_timeout(self, out: Outgoing) -> None:
         self._pending = None
-        self._failed(408, "no answer", again=True)
+        self._fail(408, "no answer", again=True)
 
-    def _confirmed(self, response: Response) -> None:
+    def _confirm(self, response: Response) -> None:
         self._failures = 0
         self._old = []
         if not self.wanted:
             self._contact = None
             self._step.report(Unregistered())
             return
-        granted = self._granted(response)
+        granted = self._granted_seconds(response)
         self._step.set_timer(REFRESH, granted * self._settings.refresh_ratio)
         self._step.report(Registered(granted, tuple(response.headers.values("contact"))))
         self._tidy(response)
@@ -144,7 +144,7 @@ class Registration:
             self._old = old[:_OLD_CONTACTS]
             self._send()
 
-    def _granted(self, response: Response) -> float:
+    def _granted_seconds(self, response: Response) -> float:
         """What the registrar says about our contact, or about all of them, or what we asked for; never nothing."""
         found: str | None = None
         for value in response.headers.values("contact"):
@@ -161,7 +161,7 @@ class Registration:
         self._expires = least
         return True
 
-    def _failed(self, status: int, reason: str, *, again: bool) -> None:
+    def _fail(self, status: int, reason: str, *, again: bool) -> None:
         """Without an end while it is wanted; a goodbye that nobody hears is not repeated, it expires."""
         if not self.wanted:
             self._contact = None

@@ -1,10 +1,10 @@
 """Session descriptions (mobility document, section 4; RFC 8866): where each side waits for data.
 
-``Media`` is what an application says and wants to know: host, port, protocol, device and RUDP connection, and what the
-device has seen.
-``Session`` is a whole description as it travels. The reader is tolerant (unknown lines are skipped, their order is
-free) and bounded; the writer writes the ten lines of the document. ``accept`` chooses the one media line of an offer
-that is served, and answers the others with port 0 (RFC 3264, section 6).
+``Media`` is what an application says and wants to know: host, port, protocol, device, RUDP connection and its key, and
+what the device has seen. ``Session`` is a whole description as it travels. The reader is tolerant (unknown lines are
+skipped, their order is free) and bounded; the writer writes the ten lines of the document and ``a=rudp-key``.
+``accept`` chooses the one media line of an offer that is served, and answers the others with port 0 (RFC 3264,
+section 6).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _LINE = re.compile(r"([a-z])=(.*)")
 _CONNECTION = re.compile(r"IN IP[46] (\S+)")
 _DEVICE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,8}")
+_KEY = re.compile(r"[0-9a-fA-F]{32}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -34,6 +35,8 @@ class Media(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     connection: int | None = None
     """The 32-bit number of the RUDP connection, which survives a change of address."""
+    key: bytes | None = None
+    """With which packets of that connection are authenticated, together with the other side's."""
     device: str | None = None
     seen: int | None = None
     """The last notification that the device has done with, and ``log`` whose positions it counts, as in HELLO."""
@@ -76,6 +79,7 @@ class Session(msgspec.Struct, frozen=True):
             host=line.host or self.host,
             port=line.port,
             connection=_connection(found.get("rudp-conn")),
+            key=_key(found.get("rudp-key")),
             device=_device(found.get("eci-device")),
             seen=_seen(found.get("eci-seen")),
             log=_device(found.get("eci-log")),
@@ -90,6 +94,10 @@ class Session(msgspec.Struct, frozen=True):
 
 def _connection(text: str | None) -> int | None:
     return int(text, 16) if text is not None and _HEX.fullmatch(text) else None
+
+
+def _key(text: str | None) -> bytes | None:
+    return bytes.fromhex(text) if text is not None and _KEY.fullmatch(text) else None
 
 
 def _device(text: str | None) -> str | None:
@@ -122,6 +130,8 @@ def _attributes(media: Media) -> tuple[tuple[str, str], ...]:
         found.append(("eci-device", media.device))
     if media.connection is not None:
         found.append(("rudp-conn", f"{media.connection:08x}"))
+    if media.key is not None:
+        found.append(("rudp-key", media.key.hex()))
     if media.seen is not None:
         found.append(("eci-seen", str(media.seen)))
         found += [("eci-log", media.log)] if media.log else []

@@ -33,13 +33,13 @@ from recado.protocols.sip.text import (
 # --- Where bytes go to and come from, and how hosts are written (RFC 3261, section 25.1; brackets around IPv6) -------
 
 
-TRANSPORTS = ("udp", "tcp")
+TRANSPORTS = ("udp", "tcp", "tls")
 DEFAULT_PORT = 5060
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*")
 
 
 class Address(NamedTuple):
-    """A transport (``udp`` or ``tcp``), a host without brackets, and a port."""
+    """A transport (``udp``, ``tcp`` or ``tls``), a host without brackets, and a port."""
 
     transport: str
     host: str
@@ -140,8 +140,8 @@ class SipUri(msgspec.Struct, frozen=True):
     def address(self) -> Address:
         """Where a request for this URI goes. There is no look-up of SRV records: the port is 5060 if none is given."""
         transport = (param(self.params, "transport") or "udp").lower()
-        if self.scheme == "sips" or transport not in ("udp", "tcp"):
-            raise SipError(f"no way to reach {shown(str(self))}: only sip: over udp and tcp is supported", 416)
+        if self.scheme == "sips" or transport not in TRANSPORTS:
+            raise SipError(f"no way to reach {shown(str(self))}: only sip: over udp, tcp and tls is supported", 416)
         return Address(transport, self.host, DEFAULT_PORT if self.port is None else self.port)
 
 

@@ -134,9 +134,9 @@ class TreeNode:
         return _inspect(self.state)
 
 
-def _check_type(type: str) -> None:
-    if not type or "*" in type or "?" in type:
-        raise TreeError(f"{type!r} is no event type to publish: it needs a name, without * and ?")
+def _check_type(event_type: str) -> None:
+    if not event_type or "*" in event_type or "?" in event_type:
+        raise TreeError(f"{event_type!r} is no event type to publish: it needs a name, without * and ?")
 
 
 def _subscribe(state: State, subscription: Subscription, out: Out) -> None:

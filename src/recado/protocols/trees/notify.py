@@ -13,7 +13,7 @@ from recado.model.event import Event
 from recado.protocols.machine import Deliver, NodeId, Send, SetTimer
 from recado.protocols.pubsub import Notified
 from recado.protocols.trees.messages import N, Stamp
-from recado.protocols.trees.state import HeldNotification, Out, State, TreeError, keep
+from recado.protocols.trees.state import Out, State, TreeError, WaitingNotification, keep
 from recado.protocols.trees.table import Nodes, Row, speaks_of, verdicts_of
 
 # --- Causal order, which the tree document leaves for the future (section 7.2). Off unless ``causal`` is set ---------
@@ -34,7 +34,7 @@ def dependencies(state: State, event_type: str) -> tuple[Stamp, ...]:
 
 def deliver(state: State, message: N, ids: tuple[str, ...], out: Out) -> None:
     """Hand the event to the application as soon as it is its turn."""
-    held = HeldNotification(message, ids)
+    held = WaitingNotification(message, ids)
     if _missing(state, message):
         key = state.tick()
         state.waiting[key] = held
@@ -72,7 +72,7 @@ def _missing(state: State, message: N) -> bool:
     )
 
 
-def _hand_over(state: State, held: HeldNotification, out: Out) -> None:
+def _hand_over(state: State, held: WaitingNotification, out: Out) -> None:
     message = held.message
     for token, type, number in message.after:  # what this node publishes next may depend on these too
         _known(state, token, type, number)
@@ -83,12 +83,12 @@ def _hand_over(state: State, held: HeldNotification, out: Out) -> None:
         out.append(Deliver(Notified(message.event, ids)))
 
 
-def _known(state: State, token: int, type: str, number: int) -> None:
+def _known(state: State, token: int, event_type: str, number: int) -> None:
     """Remember the latest; the publisher that was silent for longest is forgotten first."""
-    latest = max(number, state.after.pop((token, type), 0))
+    latest = max(number, state.after.pop((token, event_type), 0))
     if len(state.after) >= state.settings.max_kept:
         del state.after[next(iter(state.after))]
-    state.after[token, type] = latest
+    state.after[token, event_type] = latest
 
 
 # --- NE: bring an event to those who want it (section 2.4 of the tree document) --------------------------------------

@@ -55,16 +55,16 @@ def search(state: State, event_type: str, out: Out) -> None:
         finish(state, found, out)
 
 
-def _join_known_trees(state: State, type: str, out: Out) -> None:
+def _join_known_trees(state: State, event_type: str, out: Out) -> None:
     """The trees that this node is on already, and those of its own subscriptions."""
     for local in state.local.values():
-        if local.carrier is None and local.id not in state.tables.rows and speaks_of(local.type, type):
+        if local.carrier is None and local.id not in state.tables.rows and speaks_of(local.type, event_type):
             make_row(state, local.interest(), state.me, out, firm=True)
             report_published(state, local.id, out)
-    for row in state.tables.of(type):
+    for row in state.tables.of(event_type):
         row.origin[state.me] = None
     for question in state.questions.values():
-        if question.life == LIVE and not question.told and speaks_of(question.interest.type, type):
+        if question.life == LIVE and not question.told and speaks_of(question.interest.type, event_type):
             attach(state, question, state.me, out)
 
 
@@ -263,10 +263,10 @@ def _graft_onward(state: State, sender: NodeId, message: Graft, out: Out) -> Non
         out.append(Send(sender, C(interest.id, interest.epoch), "no room for another row"))
 
 
-def _forget_branch(state: State, op: int, id: str) -> None:
+def _forget_branch(state: State, op: int, sub_id: str) -> None:
     search = state.searches.get(op)
     if search is not None:
-        search.found.pop(id, None)
+        search.found.pop(sub_id, None)
         if not search.found and search.done:
             del state.searches[op]
 
@@ -301,11 +301,11 @@ def on_withdrawal(state: State, sender: NodeId, message: MB, out: Out) -> None:
     _lose(state, message.type, rows, sender, out)
 
 
-def _lose(state: State, type: str, rows: Iterable[Row], gone: NodeId, out: Out) -> None:
+def _lose(state: State, event_type: str, rows: Iterable[Row], gone: NodeId, out: Out) -> None:
     empty = []
     for row in rows:
         row.origin.pop(gone, None)
         question = state.questions.get(row.interest.id)
         if not row.has_source and (question is None or question.epoch != row.epoch):
             empty.append(row)  # while its question runs, other publishers may still answer; then `finish` withdraws it
-    withdraw(state, type, empty, out)
+    withdraw(state, event_type, empty, out)

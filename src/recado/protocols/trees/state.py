@@ -154,8 +154,8 @@ class LocalSubscription:
 
     __slots__ = ("along", "carrier", "epoch", "filter", "id", "moves", "published", "type")
 
-    def __init__(self, id: str, event_type: str, filter: str) -> None:
-        self.id, self.type, self.filter = id, event_type, filter
+    def __init__(self, sub_id: str, event_type: str, text: str) -> None:
+        self.id, self.type, self.filter = sub_id, event_type, text
         self.epoch = self.moves = 0
         """How often it has looked for a better place (``attract``)."""
         self.published = False
@@ -225,7 +225,7 @@ class Election:
         """When somebody else called for a type that this node was about to call for."""
 
 
-class HeldNotification(msgspec.Struct, frozen=True):
+class WaitingNotification(msgspec.Struct, frozen=True):
     """A notification that waits for its turn, and the subscriptions it is for."""
 
     message: N
@@ -296,7 +296,7 @@ class State:
         # buffer and causal order
         self.buffer: deque[tuple[float, N]] = deque(maxlen=settings.buffer)
         self.after: dict[tuple[int, str], int] = {}
-        self.waiting: dict[int, HeldNotification] = {}
+        self.waiting: dict[int, WaitingNotification] = {}
         # attraction and election
         self.address = ""
         self.attraction, self.election = Attraction(), Election()
@@ -419,9 +419,9 @@ def report_row(state: State, row: Row, out: Out) -> None:
 # -- what the application is told
 
 
-def _family(state: State, id: str) -> list[LocalSubscription]:
+def _family(state: State, sub_id: str) -> list[LocalSubscription]:
     """A subscription of this node, and those that it carries."""
-    return [local for local in state.local.values() if id in (local.id, local.carrier)]
+    return [local for local in state.local.values() if sub_id in (local.id, local.carrier)]
 
 
 def report_settled(state: State, subscription_id: str, published: bool, out: Out) -> None:

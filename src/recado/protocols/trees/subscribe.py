@@ -88,12 +88,12 @@ def _cross(state: State, question: Question, sender: NodeId, out: Out) -> None:
         out.append(Send(sender, QNo(question.id, question.epoch), "this node has taken part already"))
 
 
-def _is_outdated(state: State, id: str, epoch: int) -> bool:
-    question, row = state.questions.get(id), state.tables.rows.get(id)
+def _is_outdated(state: State, sub_id: str, epoch: int) -> bool:
+    question, row = state.questions.get(sub_id), state.tables.rows.get(sub_id)
     return (
         (question is not None and question.epoch > epoch)
         or (row is not None and row.epoch > epoch)
-        or id in state.local
+        or sub_id in state.local
     )
 
 
@@ -117,13 +117,13 @@ def _join(state: State, sender: NodeId, message: Q, out: Out) -> None:
         replay(state, interest, out)
 
 
-def _retire(state: State, id: str) -> None:
+def _retire(state: State, sub_id: str) -> None:
     """A newer question is here: the older one only waits for its answers."""
-    question = state.questions.pop(id, None)
+    question = state.questions.pop(sub_id, None)
     if question is not None:
         if question.life == LIVE:
             question.life = OUTDATED
-        state.older[id, question.epoch] = question
+        state.older[sub_id, question.epoch] = question
 
 
 def attach(state: State, question: Question, origin: NodeId, out: Out) -> None:
@@ -325,14 +325,14 @@ def _carrier_for(state: State, local: LocalSubscription) -> str | None:
     return None
 
 
-def _is_covered(type: str, filter: str, local: LocalSubscription) -> bool:
+def _is_covered(event_type: str, text: str, local: LocalSubscription) -> bool:
     """Of the same type, so that both have the same publishers, and for all that ``local`` asks."""
-    return type == local.type and (filter == local.filter or covers_text(filter, local.filter))
+    return event_type == local.type and (text == local.filter or covers_text(text, local.filter))
 
 
 @lru_cache(maxsize=65_536)
-def covers_text(filter: str, other: str) -> bool:
-    return covers(read_filter(filter), read_filter(other))
+def covers_text(text: str, other: str) -> bool:
+    return covers(read_filter(text), read_filter(other))
 
 
 def release(state: State, subscription_id: str, out: Out) -> None:

@@ -31,10 +31,10 @@ from recado.model.values import parse_time
 from recado.protocols import machine
 from recado.protocols.machine import Asked, CancelTimer, Deliver, Effect, Report, Rng, Send, SetTimer
 from recado.protocols.rudp import Acknowledged, Disconnected, MoveTo, RudpConnection, RudpSettings, SendMessage
-from recado.protocols.rudp.packet import decode
+from recado.protocols.rudp.packet import addressee
 from recado.protocols.session import messages as m
 from recado.sim.mobility.disk import LogEntry, SimulatedLog, SimulatedStore, instant
-from recado.sim.mobility.wire import BROKER, Accepted, Confirmed, Datagram, Invite, Unknown, datagram
+from recado.sim.mobility.wire import BROKER, Accepted, Confirmed, Datagram, Invite, Unknown, datagram, simulated_key
 
 T1_SECONDS = 0.5
 REMEMBERED = 4_096
@@ -275,8 +275,8 @@ class BrokerNode:
                 if call is not None and call.version == version:
                     self._confirm(call, now)
             case bytes():
-                packet = decode(content)
-                call = None if packet is None else self._conns.get(packet.conn_id)
+                conn = addressee(content)
+                call = None if conn is None else self._conns.get(conn)
                 if call is not None:
                     if call.applied == 0:
                         self._confirm(call, now)  # it has our answer, or it could not send this
@@ -289,7 +289,10 @@ class BrokerNode:
             return
         if call is None:
             conn = rng.randrange(2**32)
-            connection = RudpConnection(self._rudp, conn, invite.conn, source, timer=("rudp", conn))
+            key = simulated_key(conn)
+            connection = RudpConnection(
+                self._rudp, conn, invite.conn, source, local_key=key, remote_key=invite.key, timer=("rudp", conn)
+            )
             call = Call(invite.call, (invite.user, invite.device), conn, connection)
             self._calls[invite.call] = self._conns[conn] = call
         if invite.version >= call.version:
@@ -299,7 +302,9 @@ class BrokerNode:
             self._accept(call)
 
     def _accept(self, call: Call) -> None:
-        self._out.append(datagram(BROKER, call.address, Accepted(call.id, call.version, call.conn)))
+        self._out.append(
+            datagram(BROKER, call.address, Accepted(call.id, call.version, call.conn, simulated_key(call.conn)))
+        )
         if call.applied < call.version:
             self._out.append(SetTimer(("accepted", call.id), call.wait))
 

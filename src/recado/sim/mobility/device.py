@@ -19,7 +19,7 @@ from recado.protocols.rudp import Disconnected, Resume, RudpConnection, RudpSett
 from recado.protocols.session import messages as m
 from recado.protocols.session.agent import Agent
 from recado.protocols.session.commands import AgentSettings, Dial, Reachable, Took
-from recado.sim.mobility.wire import BROKER, Accepted, Confirmed, Datagram, Invite, Unknown, datagram
+from recado.sim.mobility.wire import BROKER, Accepted, Confirmed, Datagram, Invite, Unknown, datagram, simulated_key
 
 T1_SECONDS = 0.5
 GIVE_UP_SECONDS = 64 * T1_SECONDS
@@ -58,6 +58,7 @@ class Device:
         self._rudp = rudp
         self._call = ""  # the session, if there is one
         self._conn = self._version = 0
+        self._key = b""
         self._inviting_since: float | None = None
         self._wait = T1_SECONDS
         self.connection: RudpConnection | None = None
@@ -68,7 +69,7 @@ class Device:
         match stimulus:
             case machine.Received(_, Datagram(source, target, content)):
                 if target == self.address:
-                    self._received(source, content, now, rng)
+                    self._receive(source, content, now, rng)
             case machine.TimerFired(("agent", timer)):
                 self._tell(machine.TimerFired(timer), now, rng)
             case machine.TimerFired("rudp"):
@@ -94,13 +95,15 @@ class Device:
     def _invite(self, now: float, rng: Rng) -> None:
         if self.connection is None:
             self._call, self._conn, self._version = f"{self.me}-{rng.randrange(2**48)}", rng.randrange(2**32), 0
+            self._key = simulated_key(self._conn)
         self._version += 1
         self._inviting_since, self._wait = now, T1_SECONDS
         self._send_invite()
 
     def _send_invite(self) -> None:
         seen = self.agent.session.inbox.seen if self._tells_seen else None
-        invite = Invite(self._call, self._version, self.user, self.agent.session.settings.device, self._conn, seen)
+        device = self.agent.session.settings.device
+        invite = Invite(self._call, self._version, self.user, device, self._conn, self._key, seen)
         self._send(BROKER, invite)
         self._out.append(SetTimer("invite", self._wait))
 
@@ -114,14 +117,14 @@ class Device:
         self._wait *= 2
         self._send_invite()
 
-    def _received(self, source: str, content: Any, now: float, rng: Rng) -> None:
+    def _receive(self, source: str, content: Any, now: float, rng: Rng) -> None:
         match content:
             case bytes():
                 self._tell_connection(machine.Received(source, content), now, rng)
-            case Accepted(call, version, conn) if call == self._call and version == self._version:
+            case Accepted(call, version, conn, key) if call == self._call and version == self._version:
                 self._send(source, Confirmed(call, version))
                 if self._inviting_since is not None:
-                    self._updated(conn, source, now, rng)
+                    self._on_update(conn, key, source, now, rng)
             case Unknown(call, version) if call == self._call and version == self._version:
                 self._call, self.connection, self._inviting_since = "", None, None
                 if self.agent.session.state == "dialling":
@@ -129,11 +132,13 @@ class Device:
                 else:
                     self._tell(machine.LinkDown(BROKER), now, rng)
 
-    def _updated(self, conn: int, source: str, now: float, rng: Rng) -> None:
+    def _on_update(self, conn: int, key: bytes, source: str, now: float, rng: Rng) -> None:
         self._inviting_since = None
         self._out.append(CancelTimer("invite"))
         if self.connection is None:
-            self.connection = RudpConnection(self._rudp, self._conn, conn, source, now)
+            self.connection = RudpConnection(
+                self._rudp, self._conn, conn, source, now, local_key=self._key, remote_key=key
+            )
         else:
             self._tell_connection(machine.Asked(Resume()), now, rng)
         if self.agent.session.state == "dialling":

@@ -18,7 +18,7 @@ from recado.protocols.machine import Persist
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _encode = msgspec.msgpack.Encoder().encode
-_Mail = tuple[int, int, int, str, bytes]  # a NotificationRow, and the text of its event
+_Row = tuple[int, int, int, str, bytes]  # a NotificationRow, and the text of its event
 
 
 def instant(now: float) -> datetime:
@@ -90,12 +90,12 @@ class SimulatedStore:
             )
             for kind in KINDS
         }
-        mail = sorted(msgspec.msgpack.decode(body, type=_Mail) for _, body in found.get("mail", ()))
+        notified = sorted(msgspec.msgpack.decode(body, type=_Row) for _, body in found.get("mail", ()))
         return Loaded(
             dispatched=self._saved.get("dispatched", 0),
             rows=rows,
-            notifications=[NotificationRow(*row[:4]) for row in mail],
-            events={row[0] >> ORDINAL_BITS: row[4] for row in mail},
+            notifications=[NotificationRow(*row[:4]) for row in notified],
+            events={row[0] >> ORDINAL_BITS: row[4] for row in notified},
             damage=[],
             unreadable=[],
         )

@@ -16,7 +16,7 @@ BROKER = "broker"
 
 
 class Invite(msgspec.Struct, frozen=True, gc=False):
-    """Open a session (version 1) or update it; ``conn`` is the RUDP connection id of the sender.
+    """Open a session (version 1) or update it; ``conn`` and ``key`` are those of the sender's RUDP connection.
 
     ``seen`` is as in HELLO. Without it a broker that crashed may bring to one device, out of order, what another device
     of the user had confirmed just before the crash.
@@ -27,6 +27,7 @@ class Invite(msgspec.Struct, frozen=True, gc=False):
     user: str
     device: str
     conn: int
+    key: bytes
     seen: int | None
 
 
@@ -34,6 +35,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     call: str
     version: int
     conn: int
+    key: bytes
 
 
 class Confirmed(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +57,11 @@ class Datagram(msgspec.Struct, frozen=True, gc=False):
     source: str
     target: str
     content: bytes | Signal
+
+
+def simulated_key(conn: int) -> bytes:
+    """The key of a connection. Nobody guesses here, so nothing is drawn for it."""
+    return b"%016x" % conn
 
 
 def node_of(address: str) -> str:

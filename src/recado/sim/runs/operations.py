@@ -343,7 +343,9 @@ def measure_travel(
         for node in away:
             if node in travel.senders:
                 hops.append(travel.hops(node, expected.publisher))
-                stretches.append(hops[-1] / distances[expected.publisher][node])
+                least = distances[expected.publisher].get(node)  # nodes that move may have been out of reach at first
+                if least:
+                    stretches.append(hops[-1] / least)
     found: dict[str, Any] = {
         "events.notifications": received / len(expectations),
         "events.duplicates": duplicates / len(expectations),

@@ -7,7 +7,8 @@ number are pairs across configurations (common random numbers). Metrics are numb
 - ``setup.messages``: all until publishers and subscriptions are in place; ``mix.messages``: mean of what comes after;
 - ``messages``, ``bytes``, ``steps``: in the whole run, warm-up included;
 - ``rows.*``: routing rows at the end; ``load.*``: messages sent and received by a node after that;
-- ``deliveries.*``, ``delay.*``, ``events.*``, ``stretch.*``: see ``recado.sim.runs.operations``.
+- ``deliveries.*``, ``delay.*``, ``events.*``, ``stretch.*``: see ``recado.sim.runs.operations``;
+- ``transmissions.*``, ``air.*``, ``energy.*``: on a radio, see ``recado.sim.runs.air``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from random import Random
 from typing import Any, Literal
 
@@ -39,9 +41,20 @@ from recado.protocols.topology import (
 )
 from recado.protocols.wire import wire_size
 from recado.sim.draws import Draw, constant, exponential, lognormal, uniform
-from recado.sim.faults import Cuts, Duplication, Loss, Outages, Reordering, schedule_failures
+from recado.sim.faults import (
+    Cuts,
+    Duplication,
+    Loss,
+    Outages,
+    Reordering,
+    schedule_failures,
+    schedule_node_failures,
+)
 from recado.sim.kernel import Network, Simulation, Watch, stream
 from recado.sim.network import Bandwidth, Links, Mesh, UnitDelay
+from recado.sim.radio import Radio, radio_topology
+from recado.sim.recording import LIMIT, Recorder, Recording
+from recado.sim.runs.air import exhausted, make_radio, measure_air
 from recado.sim.runs.operations import Observer, Operation, Workload, delays, judge, measure_travel
 from recado.sim.runs.scenario import (
     NetworkPart,
@@ -65,11 +78,15 @@ LATE = 3.0
 """A message that is late comes up to so many mean delays late."""
 
 
-def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
+def build(
+    setting: Setting, seed: int, watch: Watch | None = None, prepare: Callable[[Simulation], None] | None = None
+) -> System:
     """The system of one run, started and quiet; if it is to meet failures, they are on their way."""
+    protocol = find_protocol(setting.protocol.name)
+    if setting.network.kind == "radio":
+        return _build_on_radio(setting, seed, watch, prepare)
     topology = make_topology(setting.topology, seed)
     make = make_machines(setting, topology)
-    protocol = find_protocol(setting.protocol.name)
     network = make_network(setting.network, seed, protocol.contact)
     cuts = Cuts(network)
     system = System(
@@ -82,10 +99,53 @@ def build(setting: Setting, seed: int, watch: Watch | None = None) -> System:
         cap=setting.run.max_steps,
         contact=protocol.contact,
         settle_seconds=protocol.settle_seconds,
+        prepare=prepare,
     )
     if setting.faults.rate:
         _schedule_faults(setting, system, make, cuts, seed)
     return system
+
+
+def _build_on_radio(
+    setting: Setting, seed: int, watch: Watch | None, prepare: Callable[[Simulation], None] | None
+) -> System:
+    protocol = find_protocol(setting.protocol.name)
+    radio = make_radio(setting.radio, range(setting.topology.nodes), seed, protocol.traffic_class)
+    topology = radio_topology(radio.places, radio.range_metres)
+    make = make_machines(setting, topology)
+    network = Loss(radio, setting.network.loss, stream(seed, "loss")) if setting.network.loss else radio
+    system = System(
+        topology,
+        make,
+        network,
+        seed,
+        watch=watch,
+        size_of=_size_of(setting) if setting.run.bytes else None,
+        cap=setting.run.max_steps,
+        contact="nobody",
+        settle_seconds=protocol.settle_seconds,
+        prepare=prepare,
+    )
+    faults, simulation = setting.faults, system.simulation
+    if faults.rate:
+        _require_rate(setting)
+        fail = partial(
+            schedule_node_failures,
+            simulation,
+            topology.nodes,
+            make,
+            stream(seed, "faults"),
+            rate=faults.rate,
+            seconds=faults.duration,
+            is_beyond_repair=lambda node: node in exhausted(radio),
+        )
+        simulation.at(faults.start, fail)
+    return system
+
+
+def _require_rate(setting: Setting) -> None:
+    if not setting.workload.rate:
+        raise ScenarioError("failures need operations that go on meanwhile: set workload.rate - at `$.faults.rate`")
 
 
 def _size_of(setting: Setting) -> Callable[[Any], int]:
@@ -96,10 +156,9 @@ def _size_of(setting: Setting) -> Callable[[Any], int]:
 
 def _schedule_faults(setting: Setting, system: System, make: MakeMachine, cuts: Cuts, seed: int) -> None:
     faults = setting.faults
-    if not setting.workload.rate:
-        raise ScenarioError("failures need operations that go on meanwhile: set workload.rate - at `$.faults.rate`")
+    _require_rate(setting)
     if find_protocol(setting.protocol.name).contact == "anyone":
-        raise ScenarioError("links do not fail where anyone contacts anyone; see recado.sim.peers - at `$.faults.rate`")
+        raise ScenarioError("links do not fail where anyone contacts anyone - at `$.faults.rate`")
     outages = Outages(system.simulation, system.topology, make, cuts, faults.notice)
     rng = stream(seed, "faults")
     system.simulation.at(faults.start, lambda: schedule_failures(outages, rng, faults.rate, faults.duration))
@@ -233,11 +292,17 @@ def _tallies_of(operation: Operation) -> tuple[str, ...]:
 class ScenarioRun:
     """A run in progress: the operations are carried out, and their costs written down."""
 
-    def __init__(self, setting: Setting, seed: int, watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        seed: int,
+        watch: Watch | None = None,
+        prepare: Callable[[Simulation], None] | None = None,
+    ) -> None:
         """``watch`` sees every step instead of the observer: then nothing is known of how events travel."""
         self.setting, self.seed = setting, seed
         self.observer = Observer()
-        self.system = build(setting, seed, watch or self.observer.watch)
+        self.system = build(setting, seed, watch or self.observer.watch, prepare)
         self.workload = Workload(setting.workload, self.system.topology, seed)
         self.requests = find_protocol(setting.protocol.name).requests
         self.tallies: dict[str, Tally] = {}
@@ -320,7 +385,9 @@ class ScenarioRun:
         publishers = [node for nodes in ledger.publishers.values() for node in nodes]
         found |= links(system) | rows(system) | load(system, self.load_before, publishers)
         found |= judge(ledger, system.deliveries, counted) | delays(system.deliveries, counted)
-        return found | measure_travel(self.observer, topology, system.deliveries, counted)
+        found |= measure_travel(self.observer, topology, system.deliveries, counted)
+        radio = system.simulation.medium
+        return found | measure_air(radio, system.simulation.now) if isinstance(radio, Radio) else found
 
     def _costs(self, kind: str, tally: Tally) -> dict[str, float]:
         costs = {f"{kind}.count": float(tally.count)}
@@ -395,6 +462,26 @@ def _node(topology: Topology, name: str) -> NodeId:
         if str(node) == name:
             return node
     raise ScenarioError(f"there is no node {name!r}; nodes are {topology.nodes[0]!r} to {topology.nodes[-1]!r}")
+
+
+# --- One run again, recorded for a picture ---------------------------------------------------------------------------
+
+
+def record(run: Run, limit: int = LIMIT) -> Recording:
+    """The run as it happened; at most ``limit`` transmissions are kept."""
+    setting, seed = run.setting, seed_of(run)
+    size_of = _size_of(setting) if setting.run.bytes else None
+    recorder = Recorder(find_protocol(setting.protocol.name), size_of=size_of, limit=limit)
+    ScenarioRun(setting, seed, recorder, recorder.attach).execute()
+    return recorder.finish(
+        title=run.scenario,
+        scenario=run.scenario,
+        configuration=run.configuration,
+        run=run.number,
+        seed=seed,
+        protocol=setting.protocol.name,
+        unit="" if setting.network.kind != "radio" and setting.network.delay == "unit" else "s",
+    )
 
 
 # --- Runs on all cores: every worker is a process of its own, and takes the next run when it has finished one --------

@@ -37,6 +37,8 @@ from recado.model.event import Event
 from recado.model.filter import TRUE, Filter
 from recado.protocols.pubsub import ConfiguredProtocol, ProtocolError
 from recado.protocols.registry import DEFAULT, find_protocol
+from recado.sim.radio.energy import CC2420
+from recado.sim.radio.signal import RANGE_METRES, SENSE_METRES
 
 # --- What one run is made of: the parts that a scenario file can say, with their defaults ----------------------------
 #
@@ -57,6 +59,7 @@ TopologyKind = Literal[
     "NET-13", "NET-16", "NET-5.1", "edges",
 ]  # fmt: skip
 DelayKind = Literal["unit", "constant", "uniform", "exponential", "lognormal"]
+PlacementKind = Literal["uniform", "connected", "line", "grid", "clusters"]
 
 
 class ScenarioError(RecadoError):
@@ -103,8 +106,13 @@ class ProtocolPart(Part, frozen=True):
 
 
 class NetworkPart(Part, frozen=True):
-    """How long a message takes on a link, and what may happen to it."""
+    """How long a message takes on a link, and what may happen to it.
 
+    On a radio there are no links: ``RadioPart`` says what there is, ``topology.nodes`` how many nodes, and of this part
+    only ``loss`` counts. Times are in seconds then.
+    """
+
+    kind: Literal["links", "radio"] = "links"
     delay: DelayKind = "unit"
     mean: Positive = 1.0
     spread: NotNegative = 0.5
@@ -115,6 +123,70 @@ class NetworkPart(Part, frozen=True):
     duplication: Share = 0.0
     reordering: Share = 0.0
     """Share of the messages that come up to three mean delays late, so that others overtake them."""
+
+
+class EnergyPart(Part, frozen=True):
+    """What a node's radio draws, by default a CC2420 at 3 V (``recado.sim.radio.energy``), and its battery."""
+
+    measured: bool = False
+    transmit_watts: NotNegative = CC2420.transmit_watts
+    receive_watts: NotNegative = CC2420.receive_watts
+    idle_watts: NotNegative = CC2420.idle_watts
+    """Awake, and nothing on the air. A receiver that has to be on to hear anything draws ``receive_watts`` here."""
+    sleep_watts: NotNegative = CC2420.sleep_watts
+    bits_per_second: Positive = CC2420.bits_per_second
+    """With it and ``overhead_bytes``, the size of a message says how long it is on the air of the ideal channel."""
+    overhead_bytes: Count = CC2420.overhead_bytes
+    battery_joules: NotNegative = 0.0
+    """A node that has used so much is dead; 0 is without limit."""
+    battery_spread: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0
+    """Batteries are not alike: each holds up to this share more or less than ``battery_joules``."""
+    step: Positive = 10.0
+    """How many seconds pass at least until batteries are looked at again."""
+
+
+class MovementPart(Part, frozen=True):
+    """Random waypoint over the square, in metres a second; nobody moves if ``most_speed`` is 0."""
+
+    least_speed: Positive = 0.5
+    most_speed: NotNegative = 0.0
+    pause: NotNegative = 0.0
+    step: Positive = 1.0
+    """How many seconds pass until places are brought up to date."""
+
+
+class SleepPart(Part, frozen=True):
+    """Duty cycles: a node listens for a share of every period."""
+
+    awake: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
+    period: Positive = 1.0
+    phases: Literal["equal", "random"] = "equal"
+
+
+class RadioPart(Part, frozen=True):
+    """Where nodes are, in metres, and the channel between them; for ``network.kind = "radio"``."""
+
+    channel: Literal["ideal", "csma"] = "ideal"
+    placement: PlacementKind = "connected"
+    """Uniform over the square, the same drawn again until all nodes are in one piece, or another shape."""
+    side: Positive = 1000.0
+    apart: Positive = 200.0
+    """Between neighbours of a line."""
+    clusters: Annotated[int, Meta(ge=1)] = 5
+    spread: Positive = 100.0
+    """Standard deviation of the nodes of a cluster from its middle."""
+    range: Positive = RANGE_METRES
+    sense: Positive = SENSE_METRES
+    """How far a transmission is noticed, at least as far as it is understood; this and the rest are of csma."""
+    basic_rate: Positive = 1e6
+    """Bits a second, of broadcasts and of what controls the channel; ``data_rate`` is that of other messages."""
+    data_rate: Positive = 11e6
+    queue: Annotated[int, Meta(ge=1)] = 50
+    arp: bool = False
+    rts: bool = True
+    energy: EnergyPart = EnergyPart()
+    movement: MovementPart = MovementPart()
+    sleep: SleepPart = SleepPart()
 
 
 class Mix(Part, frozen=True):
@@ -189,6 +261,7 @@ class Setting(Part, frozen=True):
     topology: TopologyPart = TopologyPart()
     protocol: ProtocolPart = ProtocolPart()
     network: NetworkPart = NetworkPart()
+    radio: RadioPart = RadioPart()
     workload: WorkloadPart = WorkloadPart()
     faults: FaultsPart = FaultsPart()
     run: RunPart = RunPart()
@@ -208,6 +281,8 @@ def configure_protocol(setting: Setting) -> ConfiguredProtocol:
         configured = protocol.configure(part.options)
     except ProtocolError as error:
         raise SettingError(str(error), f"protocol.options.{error.setting}".rstrip(".")) from None
+    if protocol.needs_radio and setting.network.kind != "radio":
+        raise SettingError(f'protocol {part.name!r} needs a radio: write network.kind = "radio"', "network.kind")
     if part.reliable and not protocol.reliable:
         raise SettingError(f"protocol {part.name!r} cannot have reliable links", "protocol.reliable")
     for request in Mix.__struct_fields__:
@@ -253,6 +328,7 @@ class Section(Part, frozen=True):
     topology: Table = field(default_factory=dict)
     protocol: Table = field(default_factory=dict)
     network: Table = field(default_factory=dict)
+    radio: Table = field(default_factory=dict)
     workload: Table = field(default_factory=dict)
     faults: Table = field(default_factory=dict)
     run: Table = field(default_factory=dict)
@@ -340,7 +416,7 @@ class _Configuration:
         for choice in product(*(range(len(values)) for _, values in sweep)):
             tree = merged
             for (path, values), index in zip(sweep, choice, strict=True):
-                tree = _merge(tree, _nested(path, values[index]))
+                tree = _merge(tree, _nest(path, values[index]))
             setting = self._convert(tree, sweep, choice)
             if matches(where, Event("setting", attributes=_visible(setting))):
                 yield setting
@@ -433,7 +509,7 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _nested(path: str, value: Any) -> dict[str, Any]:
+def _nest(path: str, value: Any) -> dict[str, Any]:
     if path == "protocol" and isinstance(value, str):
         value = {"name": value}
     for name in reversed(path.split(".")):
