@@ -47,8 +47,8 @@ class Driver:
     def renew(self, subscription, expires_at, *, position, now):
         return _one(self.do(s.Renew(subscription, expires_at, position), now), s.Subscribed).subscription
 
-    def cancel(self, subscription, *, position, now, tell=False):
-        self.do(s.Cancel(subscription, position, tell), now)
+    def cancel(self, subscription, *, position, now, reason=""):
+        self.do(s.Cancel(subscription, position, reason), now)
 
     def publish(self, position, event, now, found):
         """How many notifications an event gives."""

@@ -24,6 +24,7 @@ def recado(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("recado.cli.pipeline.spark._LOG_SECONDS", 3600.0)  # however busy the machine is
 
     def run(*arguments, stdin="", terminal=False, progress=False):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))

@@ -1,7 +1,6 @@
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -24,20 +23,22 @@ def test_help_lists_the_verbs_and_teaches_by_example(recado):
 
 
 def test_help_loads_nothing_heavy():
-    heavy = ["numba", "numpy", "pyarrow", "pyspark", "rapidfuzz", "re2"]
+    """So it answers at once. Rooms of Recado that load much are among them."""
+    heavy = [
+        "numba",
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "rapidfuzz",
+        "re2",
+        "matplotlib",
+        "networkx",
+        "starlette",
+        "uvicorn",
+    ]
+    heavy += ["recado.matching", "recado.semantics", "recado.server", "recado.pipeline", "recado.sim", "recado.overlay"]
     code = "import sys; from recado.cli.app import main; main(['--help']); print([m for m in %r if m in sys.modules])"
     assert python(code % heavy).stdout.splitlines()[-1] == "[]"
-
-
-def test_help_answers_at_once():
-    started = time.perf_counter()
-    plain = python("import cyclopts, rich.console, rich.table")
-    library = time.perf_counter() - started
-    started = time.perf_counter()
-    ours = python("from recado.cli.app import main; main(['--help'])")
-    assert plain.returncode == ours.returncode == 0
-    # Compared with its libraries alone, because a clock on a busy machine says little; the bound is generous.
-    assert time.perf_counter() - started < 3 * library + 0.5
 
 
 def verbs(app, *path):

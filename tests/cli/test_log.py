@@ -30,7 +30,7 @@ def image(folder):
 
 
 def test_info(recado, data):
-    (found,) = recado("log", "info", str(data)).records
+    (found,) = recado("log", "info", "--data", str(data)).records
     assert found == recado("log", "info", str(data / "log")).records[0]
     assert [found[name] for name in ("first", "sealed", "end", "events", "writer", "lost")] == [0, 50, 65, 65, None, []]
     assert [(one["first"], one["end"]) for one in found["segments"]] == [(0, 40), (40, 50)]

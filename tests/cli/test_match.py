@@ -89,7 +89,7 @@ def test_bad_lines_are_reported_counted_and_skipped(recado, write):
     assert pairs(run) == [("e-1", "cheap")]
     assert f"{subscriptions}:1: subscription 'bad': " in run.err
     assert "    hint: " in run.err or "          ^" in run.err
-    assert f"{subscriptions}:3: the subscription lacks the member `id`" in run.err
+    assert f"{subscriptions}:3: $: lacks the member `id`" in run.err
     assert f"{events}:1: $: the JSON text ends too early" in run.err
     assert f"{events}:3: $.time: 'noon' is not an RFC 3339 timestamp" in run.err
     assert "1 subscription, 1 event, 1 match, 4 bad lines," in run.err

@@ -15,6 +15,8 @@ from recado.errors import RecadoError
 from recado.filters.expression import parse
 from recado.model.codec import read_event
 from recado.model.subscription import Subscription
+from recado.pipeline.jobs import read_notifications
+from recado.pipeline.match import NOTIFICATION_FIELDS
 from recado.pipeline.sets import build
 from recado.pipeline.stream import BatchSummary
 from recado.store.log import SqliteEventLog
@@ -40,18 +42,78 @@ def test_help_teaches_without_spark(recado):
         assert word in run.out
 
 
-def test_match_writes_parquet_and_a_summary(job, spark, tmp_path):
-    summary = job("match", SUBSCRIPTIONS, EVENTS, "--out", tmp_path / "out", "--event")
-    assert pairs(spark.read.parquet(str(tmp_path / "out"))) == expected()
-    assert "event" in spark.read.parquet(str(tmp_path / "out")).columns
+def test_match_writes_parquet_and_a_summary(recado, spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("recado.cli.pipeline.spark._LOG_SECONDS", 0.02)
+    done = recado("pipeline", "match", SUBSCRIPTIONS, EVENTS, "--out", str(tmp_path / "out"), "--event")
+    assert done.code == 0, done.err
+    assert done.err.splitlines()  # of progress, since this is no terminal
+    assert all(line.startswith("working for ") for line in done.err.splitlines())
+    summary = done.records[-1]
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert written.columns == ["event_id", "event_time", "matched_at", "matches", "event"]
+    assert pairs(written) == expected()
     assert summary["notifications"] == len(expected())
     assert (summary["job"], summary["subscriptions"], summary["events"], summary["rejected"]) == ("match", 40, 400, 0)
 
 
-def test_match_counts_and_keeps_what_is_no_event(job, spark, tmp_path, write):
+# Nested matches are in the test above, rows in the one with constraints below; a stream's of either kind are read too.
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--output", "ordinals"),
+        pytest.param((), marks=pytest.mark.long),
+        pytest.param(("--rows",), marks=pytest.mark.long),
+    ],
+)
+def test_match_writes_every_kind_and_the_report_reads_it(job, spark, tmp_path, given):
+    out = tmp_path / "out"
+    summary = job("match", SUBSCRIPTIONS, EVENTS, "--out", out, *given)
+    assert summary["notifications"] == len(expected())
+    written = spark.read.parquet(str(out))
+    events = {event for event, _ in expected()}
+    assert written.count() == (len(expected()) if "--rows" in given else len(events))
+    flat = read_notifications(spark, out)
+    assert tuple(flat.columns) == NOTIFICATION_FIELDS
+    assert pairs(flat) == expected()
+    if "ordinals" in given:  # one report is enough: all kinds are the same rows by now
+        report = job("report", SUBSCRIPTIONS, "--events", EVENTS, "--matches", out, "--out", tmp_path / "report")
+        assert (report["events"], report["notifications"]) == (400, len(expected()))
+
+
+def test_a_stream_writes_nested_unless_rows_are_asked_for(job, recado, spark, tmp_path, write):
+    subscriptions = write(
+        "s.ndjson",
+        '{"id": "all", "filter": "x > 0"}',
+        '{"id": "more", "filter": "x > 0"}',
+        '{"id": "hourly", "filter": "x > 0", "constraints": [{"kind": "frequency", "amount": 1, "unit": "hours"}]}',
+    )
+    job("publish", subscriptions, "--set", tmp_path / "set")
+    (tmp_path / "in").mkdir()
+    write("in/1.ndjson", '{"id": "a", "x": 1}', '{"id": "b", "x": 1}', "{bad")
+    wanted = [(e, s) for e in "ab" for s in ("all", "hourly", "more") if (e, s) != ("b", "hourly")]
+    for given in ((), ("--rows",)):
+        out, state = tmp_path / f"out{len(given)}", tmp_path / f"state{len(given)}"
+        summary = job(
+            "stream", tmp_path / "set", tmp_path / "in", "--out", out, "--checkpoint", state, "--once", *given
+        )
+        assert (summary["notifications"], summary["rejected"]) == (5, 1)
+        written = spark.read.parquet(str(out))
+        assert ("matches" in written.columns) is (given == ())
+        assert written.count() == (3 if given == () else 5)  # each event, and what has constraints
+        assert pairs(written) == pairs(read_notifications(spark, out)) == wanted
+    options = ["--out", tmp_path / "out0", "--checkpoint", tmp_path / "state0", "--once", "--rows"]
+    done = recado("pipeline", "stream", *map(str, [tmp_path / "set", tmp_path / "in", *options]))
+    assert done.code == 2
+    assert "whose output is 'nested', not 'rows'" in done.err
+
+
+def test_match_counts_and_keeps_what_is_no_event(recado, spark, tmp_path, write, monkeypatch):
+    monkeypatch.setattr("recado.cli.pipeline.spark._LOG_SECONDS", 0.02)
     events = write("events.ndjson", '{"id": "a", "x": 1}', "{bad")
     subscriptions = write("s.ndjson", '{"id": "s", "filter": "x > 0"}')
-    summary = job("match", subscriptions, events, "--out", tmp_path / "out")
+    done = recado("pipeline", "match", subscriptions, events, "--out", str(tmp_path / "out"), "--quiet")
+    assert (done.code, done.err) == (0, "")
+    summary = done.records[-1]
     assert (summary["events"], summary["notifications"], summary["rejected"]) == (2, 1, 1)
     assert spark.read.parquet(summary["rejected_rows"]).collect()[0].row == "{bad"
 
@@ -71,6 +133,9 @@ def test_match_with_partitions_and_with_constraints(job, spark, tmp_path, write)
     assert split["notifications"] == 4
     rated = job("match", subscriptions, events, "--out", tmp_path / "rated", "--constraints")
     assert rated["notifications"] == 3
+    plain = job("match", subscriptions, events, "--out", tmp_path / "plain", "--constraints", "--rows")
+    assert plain["notifications"] == 3
+    assert spark.read.parquet(str(tmp_path / "plain")).count() == 3
     assert pairs(spark.read.parquet(str(tmp_path / "rated"))) == [("a", "all"), ("a", "hourly"), ("b", "all")]
 
 
@@ -123,7 +188,8 @@ def test_a_stream_stops_when_nobody_reads_what_it_tells(monkeypatch):
     assert told.totals()["notifications"] == 1
 
 
-@pytest.mark.parametrize("verb", ["match", "stream"])
+# That a stream counts the same way is in tests/pipeline/test_canary.py.
+@pytest.mark.parametrize("verb", ["match", pytest.param("stream", marks=pytest.mark.long)])
 def test_an_index_that_is_wrong_ends_a_job_with_1(recado, job, spark, tmp_path, write, verb):
     """Each job has a set of its own: a worker that found an index to be wrong goes on with the one that it built."""
     job("publish", write("s.ndjson", '{"id": "s", "filter": "x > 0"}'), "--set", tmp_path / "set")
@@ -143,9 +209,12 @@ def test_an_index_that_is_wrong_ends_a_job_with_1(recado, job, spark, tmp_path, 
     assert pairs(spark.read.parquet(str(tmp_path / "out"))) == [("a", "s")]
 
 
-def test_report_and_frequencies(job, tmp_path, write):
+def test_report(job, tmp_path):
     job("report", SUBSCRIPTIONS, "--events", EVENTS, "--out", tmp_path / "report")
     assert (tmp_path / "report" / "index.html").read_text().startswith("<!doctype html>")
+
+
+def test_frequencies(job, tmp_path, write):
     text = write("corpus.txt", "The stations report. A station reports rain.")
     summary = job("frequencies", text, "--out", tmp_path / "frequencies")
     assert summary["tokens"] == 7

@@ -4,15 +4,18 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from client.service import Background
 from recado.cli.app import main
 from recado.server.config import Config, make_config
-from recado.server.tokens import Tokens
+from recado.server.tokens import Tokens, add_token
+from recado.store.log import SqliteEventLog
 
 
 @contextmanager
@@ -47,7 +50,7 @@ def test_a_service_starts_reloads_is_copied_and_drains(tmp_path, capfd):
         assert main(["token", "add", "t", "--user", "bob", "--data", str(tmp_path / "data")]) == 0
         token = capfd.readouterr().out.splitlines()[-1]
         bob = {"authorization": f"Bearer {token}"}
-        assert httpx.get(f"{url}/v1/subscriptions", headers=bob).status_code == 401
+        assert httpx.get(f"{url}/v1/subscriptions", headers=bob).status_code == 200, "the verb tells the service"
         config.write_text('[logging]\nlevel = "debug"\n')
         process.send_signal(signal.SIGHUP)
         _until(lambda: "read again" in (tmp_path / "log").read_text())
@@ -155,3 +158,77 @@ def test_a_backup_of_a_service_that_does_not_run(tmp_path, capfd):
 def test_help_says_how(word, capsys):
     assert main([word, "--help"]) == 0
     assert "--data" in capsys.readouterr().out or word == "token"
+
+
+SIP_AT = '[sip]\nregistrar = "embedded"\nhost = "HOST"\n[access]\ntokens = "{tokens}"'
+SIP = '[sip]\nregistrar = "embedded"'
+REFUSED = {
+    "a host beyond loopback without tokens": ('[http]\nhost = "0.0.0.0"', "callers need tokens"),
+    "a host of another machine": ('[http]\nhost = "203.0.113.1"\n[access]\ntokens = "{tokens}"', "203.0.113.1"),
+    "no port": ("[http]\nport = 70000", "$.http.port: must be a whole number of at most 65535"),
+    "a certificate that is none": ('[http]\ncertificate = "{none}"\nkey = "{none}"', "cannot be read"),
+    "a key without a certificate": ('[http]\nkey = "{none}"', "are needed together"),
+    "a token file that is not there": ('[access]\ntokens = "{none}"', "{none}"),
+    "a data folder that is a file": ('data = "{file}"', "is a file"),
+    "a data folder inside a file": ('data = "{file}/data"', "is a file"),
+    "SIP at no place": (SIP_AT.replace("HOST", "0.0.0.0"), "names no place"),
+    "SIP without tokens": ('[sip]\nregistrar = "embedded"\n[access]\nanonymous = false', "SIP needs tokens"),
+    "SIP by a URI without a name": ('[sip]\nregistrar = "embedded"\nuri = "sip:example.org"', "has no name"),
+    "a registrar that is no address": ('[sip]\nregistrar = "x y"', "$.sip.registrar"),
+    "a registrar without a host": ('[sip]\nregistrar = "nowhere.invalid:5060"', "nowhere.invalid"),
+    "SIP at a host of another machine": (SIP_AT.replace("HOST", "203.0.113.1"), "203.0.113.1"),
+    "overrides that are not there": ('[semantics]\noverrides = "{none}"', "$.semantics.overrides"),
+    "frequencies that are not there": ('[semantics]\nfrequencies = "{none}"', "$.semantics.frequencies"),
+    "segments of nothing": ("[log]\nsegment_rows = 0", "segment_rows"),
+    "a data folder that others may use": ('data = "{open}"', "chmod -R go-rwx"),
+    "a data folder with NUL": ('data = "a\\u0000b"', "$.data: must hold no NUL"),
+    "a file with NUL": ('[logging]\naudit = "a\\u0000b"', "$.logging.audit: must hold no NUL"),
+    "an audit log in no folder": ('[logging]\naudit = "{none}/audit"', "logging.audit: "),
+    "an audit log that is a folder": ('[logging]\naudit = "{open}"', "logging.audit: "),
+    "a certificate of SIP that is none": (SIP + '\ncertificate = "{none}"\nkey = "{none}"', "sip.key: "),
+    "a key of SIP without a certificate": (SIP + '\nkey = "{none}"', "are needed together"),
+    "TLS of an embedded registrar": (SIP + '\ntransport = "tls"', "$.sip.transport"),
+    "an authority of SIP that is none": (
+        '[sip]\nregistrar = "127.0.0.1:5060"\ntransport = "tls"\nca = "{none}"',
+        "$.sip.ca",
+    ),
+    "one port for SIP and RUDP": (SIP + "\nport = 17_999\nrudp_port = 17_999", "$.sip.port and $.sip.rudp_port"),
+    "one port for HTTP and SIP": ("[http]\nport = 17_999\n" + SIP + "\nport = 17_999", "$.http.port and $.sip.port"),
+    "a choice that there is not": ('[sip]\ntransport = "carrier pigeon"', "is none of"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_service_refuses_is_refused_when_its_configuration_is_checked(tmp_path, capfd, name):
+    names = {"none": tmp_path / "none", "file": tmp_path / "file", "tokens": tmp_path / "tokens"}
+    names["open"] = tmp_path / "open"
+    names["open"].mkdir()
+    names["open"].chmod(0o755)
+    names["file"].write_text("x")
+    add_token(names["tokens"], "t", "ana", sip=True)
+    text, words = (part.format(**names) for part in REFUSED[name])
+    file = tmp_path / "c.toml"
+    file.write_text(text if text.startswith("data") else f'data = "{tmp_path / "data"}"\n{text}')
+    assert main(["serve", "--check-config", str(file)]) in (1, 2)
+    assert words in capfd.readouterr().err
+    port = [] if text.startswith("[http]\nport") else ["--port", "0"]
+    assert main(["serve", "--config", str(file), *port]) in (1, 2)
+    assert words in capfd.readouterr().err
+
+
+def test_a_configuration_is_checked_while_its_service_runs(tmp_path, capsys):
+    with Background(tmp_path / "data") as service:
+        file = tmp_path / "c.toml"
+        file.write_text(f'data = "{tmp_path / "data"}"\n[http]\nport = {service.url.rpartition(":")[2]}\n')
+        assert main(["serve", "--check-config", str(file)]) == 0
+
+
+def test_a_backup_waits_for_a_service_that_is_about_to_listen(tmp_path, capsys):
+    """It has the folder already; the socket by which it is asked comes a moment later."""
+    data = tmp_path / "data"
+    log = SqliteEventLog.open(data / "log")
+    timer = threading.Timer(0.5, log.close)
+    timer.start()
+    assert main(["backup", str(tmp_path / "copy"), "--data", str(data)]) == 0
+    timer.join()
+    assert (tmp_path / "copy" / "log").is_dir()

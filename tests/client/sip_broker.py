@@ -6,7 +6,7 @@ import time
 from contextlib import asynccontextmanager
 
 from protocols.session.world import Broker
-from recado.net import RudpEndpoint
+from recado.net import RudpEndpoint, new_key
 from recado.net.sip import open_endpoint, open_registrar
 from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
@@ -45,12 +45,18 @@ class SipBroker:
     def told(self, event):
         match event:
             case events.Incoming(call, _, _, remote):
-                ours, theirs = self.rudp.new_conn_id(), remote.media
+                ours, key, theirs = self.rudp.new_conn_id(), new_key(), remote.media
                 host, port = self.rudp.address
                 self.calls[call] = self.rudp.open(
-                    (theirs.host, theirs.port), ours, theirs.connection, self.heard(call), lambda error: None
+                    (theirs.host, theirs.port),
+                    ours,
+                    theirs.connection,
+                    self.heard(call),
+                    lambda error: None,
+                    local_key=key,
+                    remote_key=theirs.key,
                 )
-                media = Media(host=host, port=port, connection=ours, device="broker")
+                media = Media(host=host, port=port, connection=ours, key=key, device="broker")
                 self.endpoint.ask(events.Answer(call, media))
             case events.Updated(call, _, remote):
                 self.updates.append(remote.media.host)

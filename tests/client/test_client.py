@@ -382,3 +382,48 @@ def test_an_outbox_that_is_off_and_one_that_overflows(tmp_path):
                 assert sorted(await asyncio.gather(*others)) == [0, 1]
 
     asyncio.run(main())
+
+
+def test_a_second_subscription_under_an_id_takes_what_the_first_had_not_given_out(tmp_path):
+    async def main():
+        async with running(tmp_path) as server, connect(server) as ana:
+            first = await ana.subscribe(id="all").ready()
+            for number in range(3):
+                await ana.publish("Tick", {"n": number})
+            await eventually(lambda: first.pending == 3)
+            assert (await anext(first))["n"] == 0
+            second = ana.subscribe(id="all")
+            assert [one["n"] for one in await collect(second, 2)] == [1, 2]
+            assert [one async for one in first] == []
+            assert first.delivered == 1
+
+    asyncio.run(main())
+
+
+def test_a_loop_over_a_subscription_ends_when_another_one_follows_it(tmp_path):
+    async def main():
+        async with running(tmp_path) as server, connect(server) as ana:
+            for first, second in (
+                (await ana.subscribe(id="all").ready(), lambda: ana.follow("all")),
+                (ana.follow(), ana.follow),
+            ):
+                loop = asyncio.ensure_future(anext(first, None))
+                await asyncio.sleep(0)
+                second()
+                async with asyncio.timeout(5):
+                    assert await loop is None
+
+    asyncio.run(main())
+
+
+def test_a_lone_surrogate_is_called_so_before_anything_is_sent(tmp_path):
+    async def main():
+        async with running(tmp_path) as server, connect(server) as ana:
+            for what in (("Tick", {"a": "\ud800"}), ({"id": "1", "a\udc00": 1},), ("\ud800", {})):
+                with pytest.raises(RecadoError, match="lone surrogate"):
+                    await ana.publish(*what)
+            with pytest.raises(RecadoError, match=r"\$\.filter: has a lone surrogate at character 7"):
+                ana.subscribe("a == '\ud800'")
+            assert await ana.publish("Tick") == 0
+
+    asyncio.run(main())

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import time
 from random import Random
 
 import pytest
 
 from client.service import Wire, collect, connect, eventually, port_of, running
+from recado.client import driver
 from recado.client.driver import StateFile
+from recado.net.clock import SteadyClock
+from recado.server.permissions import Principal
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -173,7 +177,7 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path):
                 async with asyncio.timeout(10):
                     while await second.subscriptions():
                         await asyncio.sleep(0.01)
-                assert left.id not in second._session._agent.session.table.held
+                assert left.id not in second._session._agent.session.table.subscriptions
             await first.close(finish=False)
 
     asyncio.run(main())
@@ -208,3 +212,18 @@ def test_a_state_file_that_is_none(tmp_path):
         path.write_text(content)
         with pytest.raises(ClientError, match="state"):
             StateFile(path)
+
+
+def test_subscriptions_are_renewed_when_the_clock_of_the_device_is_set_back(tmp_path, monkeypatch):
+    back = [0.0]
+    monkeypatch.setattr(driver, "SteadyClock", lambda: SteadyClock(lambda: time.time() - back[0]))
+
+    async def main():
+        async with running(tmp_path) as server, connect(server, device="phone") as ana:
+            await ana.subscribe(id="s", ttl=1.5).ready()
+            back[0] = 7_200.0
+            await asyncio.sleep(3.5)
+            assert [one.id for one in server.engine.subscriptions(Principal("ana"))] == ["s"]
+            assert server.engine.metrics.expired == 0
+
+    asyncio.run(main())

@@ -16,6 +16,7 @@ from recado.server.tokens import add_token
 def test_tls_and_a_token(tmp_path):
     authority = trustme.CA()
     authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    (tmp_path / "both.pem").chmod(0o600)
     both = str(tmp_path / "both.pem")
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)

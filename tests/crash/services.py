@@ -97,11 +97,10 @@ class Service:
         assert self._zygote.ended() == (self.pid, -signal.SIGKILL)
         self.pid = 0
 
-    def stop(self) -> tuple[int, float]:
-        """SIGTERM; its exit code and how long it took."""
-        began = time.monotonic()
+    def stop(self) -> int:
+        """SIGTERM; its exit code."""
         os.kill(self.pid, signal.SIGTERM)
         pid, code = self._zygote.ended()
         assert pid == self.pid
         self.pid = 0
-        return code, time.monotonic() - began
+        return code

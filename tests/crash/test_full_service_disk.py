@@ -41,7 +41,7 @@ def test_a_full_disk_refuses_and_recovers(service):
     acked, refused, after_refused = asyncio.run(scenario())
     assert refused
     assert after_refused == []
-    code, _ = service.stop()
+    code = service.stop()
     assert code == 0
     stored = stored_ids(service)
     assert set(acked) == set(stored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from recado.net import RudpEndpoint
+from recado.net import RudpEndpoint, new_key
 from recado.net.udp import UdpSocket
 from recado.protocols.rudp import RudpSettings
 
@@ -61,11 +61,19 @@ class Side:
 
     def __init__(self, host="127.0.0.1", settings=QUICK):
         self.endpoint, self.settings = RudpEndpoint((host, 0), settings), settings
-        self.conn_id = self.endpoint.new_conn_id()
+        self.conn_id, self.key = self.endpoint.new_conn_id(), new_key()
         self.got, self.failures, self.link = [], [], None
 
     def open(self, address, other):
-        self.link = self.endpoint.open(address, self.conn_id, other.conn_id, self.got.append, self.failures.append)
+        self.link = self.endpoint.open(
+            address,
+            self.conn_id,
+            other.conn_id,
+            self.got.append,
+            self.failures.append,
+            local_key=self.key,
+            remote_key=other.key,
+        )
 
 
 def joined(settings=QUICK, through=None, hosts=("127.0.0.1", "127.0.0.1")):

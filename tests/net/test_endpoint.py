@@ -220,13 +220,12 @@ def test_strangers_are_counted_and_dropped():
 def test_many_connections_on_one_socket():
     async def scene():
         server, client = RudpEndpoint(("127.0.0.1", 0), QUICK), RudpEndpoint(("127.0.0.1", 0), QUICK)
-        got = {}
-        links = []
+        got, links, keys = {}, [], {"local_key": bytes(16), "remote_key": bytes(16)}
         for number in range(200):
             near, far = client.new_conn_id(), server.new_conn_id()
             got[number] = []
-            server.open(client.address, far, near, got[number].append, print)
-            links.append(client.open(server.address, near, far, print, print))
+            server.open(client.address, far, near, got[number].append, print, **keys)
+            links.append(client.open(server.address, near, far, print, print, **keys))
         await asyncio.gather(*(link.send(b"%d" % n) for n, link in enumerate(links) for _ in range(5)))
         assert all(messages == [b"%d" % n] * 5 for n, messages in got.items())
         assert client.counters().messages_acked == 1000

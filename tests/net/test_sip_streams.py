@@ -4,7 +4,15 @@ import asyncio
 
 from net.sip_cast import Player
 from protocols.sip.torture import message
-from recado.net.sip import Connection, StreamLimits, Streams, local_address_towards, open_endpoint, watch_address
+from recado.net.sip import (
+    Connection,
+    StreamLimits,
+    Streams,
+    host_of,
+    local_address_towards,
+    open_endpoint,
+    watch_address,
+)
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.events import AgentSettings, Established, Updated
 from recado.protocols.sip.registration import LinkBack, LinkLost, Moved
@@ -104,6 +112,67 @@ def test_there_is_room_for_so_many_connections_and_idle_ones_leave():
     asyncio.run(story())
 
 
+def test_silent_connections_hold_no_place_for_long_and_one_host_not_all():
+    """256 silent connections held every place for ten minutes."""
+
+    async def story():
+        endpoint = await served(connections=8, connections_per_host=4, first_seconds=0.3)
+        host, port = endpoint.local.host, endpoint.local.port
+        silent = [await asyncio.open_connection(host, port, local_addr=("127.0.0.66", 0)) for _ in range(8)]
+        await asyncio.sleep(0.05)
+        assert len(endpoint._streams) == 4, "the others of this host were refused"
+        reader, writer = await connect(endpoint)
+        writer.write(OPTIONS)
+        assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).startswith(b"SIP/2.0 200 OK")
+        for _, other in silent:
+            other.write(b"\r\n\r\n")  # a keep-alive is no message
+        for other, _ in silent:
+            assert await ended(other) == b""
+        assert len(endpoint._streams) == 1
+        assert endpoint._streams._by_host == {"127.0.0.1": 1}
+        for _, one in (*silent, (reader, writer)):
+            one.close()
+        await endpoint.close()
+
+    asyncio.run(story())
+
+
+def test_hosts_that_take_every_place_lock_out_no_other():
+    """A request that needs no credentials bought a place for ten minutes, and four hosts had all."""
+
+    async def story():
+        endpoint = await served(connections=8, connections_per_host=4)
+        host, port = endpoint.local.host, endpoint.local.port
+        greedy = []
+        for number in range(8):
+            one = await asyncio.open_connection(host, port, local_addr=(f"127.0.0.{60 + number % 2}", 0))
+            one[1].write(OPTIONS)
+            await asyncio.wait_for(one[0].readuntil(b"\r\n\r\n"), 5)
+            greedy.append(one)
+        others = [await connect(endpoint) for _ in range(2)]
+        for reader, writer in others:
+            writer.write(OPTIONS)
+            assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).startswith(b"SIP/2.0 200 OK")
+        assert [await ended(greedy[number][0]) for number in (0, 1)] == [b"", b""], "the oldest made room"
+        assert len(endpoint._streams) == 8
+        assert endpoint._streams._by_host == {"127.0.0.60": 3, "127.0.0.61": 3, "127.0.0.1": 2}
+        reader, writer = await connect(endpoint)
+        assert await ended(reader) == b"", "nobody gets as much as those who have most"
+        for _, one in (*greedy, *others, (reader, writer)):
+            one.close()
+        await asyncio.sleep(0.1)
+        assert not endpoint._streams._by_host
+        await endpoint.close()
+
+    asyncio.run(story())
+
+
+def test_a_host_is_an_address_or_a_network_of_ipv6():
+    assert host_of(Address("tcp", "192.0.2.7", 5060)) == "192.0.2.7"
+    assert host_of(Address("tcp", "2001:db8:1:2:3::4", 1)) == host_of(Address("tls", "2001:db8:1:2:ffff::9%eth0", 2))
+    assert host_of(Address("tcp", "2001:db8:1:2::4", 1)) != host_of(Address("tcp", "2001:db8:1:3::4", 1))
+
+
 class FullTransport(asyncio.Transport):
     """A connection whose peer does not read."""
 
@@ -127,7 +196,7 @@ class FullTransport(asyncio.Transport):
 def test_one_who_does_not_read_is_cut():
     async def story():
         streams = Streams(StreamLimits(queue_bytes=1_000), lambda *_: None, lambda _: None)
-        connection, transport = Connection(streams, StreamLimits(queue_bytes=1_000)), FullTransport()
+        connection, transport = Connection(streams, StreamLimits(queue_bytes=1_000), dialled=False), FullTransport()
         connection.connection_made(transport)
         peer = Address("tcp", "127.0.0.1", 9)
         for _ in range(10):

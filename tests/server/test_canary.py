@@ -54,7 +54,7 @@ async def test_agreements_are_counted_and_shown(tmp_path):
     await answers(engine)
     assert engine.metrics.canary_agreements >= 4
     assert (engine.metrics.canary_disagreements, engine.metrics.index_rebuilds) == (0, 0)
-    text = exposition(engine.metrics, dict).decode()
+    text = exposition(engine.metrics, {}, {}).decode()
     assert f"recado_canary_agreements_total {engine.metrics.canary_agreements}.0" in text
     assert "recado_canary_disagreements_total 0.0" in text
     assert engine.status()["trouble"] == []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from recado.errors import LimitError, RecadoError, SubscriptionError
+from recado.net.clock import SteadyClock
 from recado.protocols.session.messages import Gap, SubCancelled
+from recado.server import maintenance
+from recado.server.engine import Engine
 from recado.server.permissions import Busy, Denied, Principal, Unknown
 from server.engine_kit import (
     ANA,
@@ -19,6 +23,7 @@ from server.engine_kit import (
     Clock,
     TestConsumer,
     attached,
+    config,
     event,
     opened,
     settled,
@@ -454,3 +459,70 @@ async def test_the_state_file_is_a_database_with_full_sync(tmp_path):
     assert db.execute("PRAGMA journal_mode").fetchone()[0] == b"wal"
     await engine.close()
     assert sqlite3.connect(tmp_path / "state.sqlite").execute("PRAGMA user_version").fetchone()[0] == 2
+
+
+@story
+async def test_a_frequency_goes_on_when_the_clock_is_set_back(tmp_path):
+    """The service's clock goes on, a little slower, and begins after a restart where the log ends."""
+    wall, monotonic = [1_800_000_000.0], [100.0]
+
+    def clock():
+        steady = SteadyClock(lambda: wall[0], lambda: monotonic[0])
+        return steady, lambda: datetime.fromtimestamp(steady(), UTC)
+
+    def pass_(seconds, set_by=0.0):
+        wall[0] += seconds + set_by
+        monotonic[0] += seconds
+
+    record = b'{"id": "s", "constraints": [{"kind": "frequency", "amount": 1, "unit": "seconds"}]}'
+    engine = await subscribed(tmp_path, clock()[1], record=record)
+    consumer = await attached(engine, auto=engine)
+    await engine.publish(BEN, [event(1)])
+    pass_(0.5, set_by=-7_200)
+    await engine.publish(BEN, [event(2)])
+    pass_(1)
+    await engine.publish(BEN, [event(3)])
+    await settled(engine)
+    assert consumer.ids == ["1", "3"]
+    await engine.close()
+    steady, again = clock()
+    steady.start_from(engine.log.latest.timestamp())
+    engine = await opened(tmp_path, again)
+    consumer = await attached(engine)
+    pass_(2)
+    await engine.publish(BEN, [event(4)])
+    await settled(engine)
+    assert consumer.ids == ["4"]
+    await engine.close()
+
+
+@story
+async def test_a_service_begins_with_the_instant_at_which_its_log_ends(tmp_path):
+    """The system's clock may have been set back while the service did not run."""
+    clock = Clock()
+    clock.now = datetime.now(UTC) + timedelta(hours=2)
+    engine = await subscribed(tmp_path, clock)
+    await engine.publish(BEN, [event(1)])
+    await engine.close()
+    engine = await Engine.open(config(tmp_path))
+    assert engine.clock() >= clock.now
+    before = engine.clock()
+    await asyncio.sleep(0.01)
+    assert engine.clock() > before
+    await engine.close()
+
+
+@story
+async def test_the_end_of_a_subscription_is_told_within_seconds_with_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintenance, "TURN_SECONDS", 0.02)
+    clock = Clock()
+    engine = await subscribed(tmp_path, clock, record=b'{"id": "s", "ttl": 60}')
+    consumer = await attached(engine)
+    clock.pass_(61)
+    async with asyncio.timeout(5):
+        while not consumer.notices:
+            await asyncio.sleep(0.01)
+    [notice] = consumer.notices
+    assert (notice.sub_ids, notice.reason) == (("s",), "expired")
+    assert b'"reason":"expired"' in msgspec.json.encode(notice)
+    await engine.close()

@@ -10,6 +10,7 @@ import pytest
 from recado.broker import dispatch as broker_dispatch
 from recado.broker.constraints import Frequency
 from recado.server import dispatcher as dispatch
+from recado.server import maintenance
 from recado.server.engine import Engine
 from recado.server.permissions import Busy
 from server.engine_kit import (
@@ -181,6 +182,34 @@ async def test_the_sweep_ends_what_no_event_meets_and_tells_watchers(tmp_path):
     clock.pass_(60)
     await engine.maintenance.sweep()
     assert list(engine.broker.state.users["ana"].subscriptions) == ["long"]
+    await engine.close()
+
+
+@story
+async def test_a_fault_in_one_step_of_maintenance_stops_no_other(tmp_path, caplog, monkeypatch):
+    """It ended all of it without a word: nothing was sealed, nothing expired, and a full disk was not told."""
+    monkeypatch.setattr(maintenance, "TURN_SECONDS", 0.01)
+    engine = await opened(tmp_path, subscriptions={"sweep_seconds": 0.01})
+    turns = {"log": 0, "expire": 0, "sweep": 0}
+
+    def failing(name, error):
+        async def step(*_):
+            turns[name] += 1
+            raise error
+
+        return step
+
+    monkeypatch.setattr(engine.maintenance, "_maintain_log", failing("log", KeyError("one")))
+    monkeypatch.setattr(engine.maintenance, "expire", failing("expire", ValueError("two")))
+    monkeypatch.setattr(engine.maintenance, "sweep", failing("sweep", ValueError("three")))
+    while min(turns.values()) < 3:
+        await asyncio.sleep(0.01)
+    assert caplog.text.count("failed, and is tried again") == 3, "each is told once"
+    assert engine.status()["faults"] == 3
+    monkeypatch.undo()
+    monkeypatch.setattr(maintenance, "TURN_SECONDS", 0.01)
+    while engine.maintenance._failing:
+        await asyncio.sleep(0.01)
     await engine.close()
 
 

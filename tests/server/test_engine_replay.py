@@ -20,7 +20,7 @@ def test_positions_that_cannot_be_read_are_named(tmp_path, capsys):
     async def story():
         async with serving(tmp_path) as server:
             await server.engine.publish(BEN, [event(number) for number in range(3)])
-            await asyncio.to_thread(damage, server.engine.log.path)
+            await asyncio.to_thread(damage, tmp_path / "data" / "log")
             async with http(server) as client:
                 lines = (await client.get("/v1/replay")).text.splitlines()
                 alone = (await client.get("/v1/replay", params={"type": "none"})).text.splitlines()

@@ -240,13 +240,36 @@ def test_two_thousand_idle_connections_leave_room_and_go_away(tmp_path):
         async with serving(tmp_path, sessions={"hello_seconds": 5, "connections": 1_500}) as server:
             host, port = server.url.removeprefix("http://").split(":")
             held = await asyncio.gather(*(asyncio.open_connection(host, int(port)) for _ in range(2_000)))
-            await until(lambda: server.gateway.connections >= 1_500)
-            assert server.gateway.metrics.by["connections_refused"]["too many"] >= 1
-            assert (await said(server)).startswith(b"HTTP/1.1 503 ")
+            await until(lambda: server.gateway.connections == 1_500)
+            await is_well(server)  # at once: who says nothing makes room
+            assert server.gateway.metrics.by["connections_refused"]["displaced"] >= 501
             await until(lambda: server.gateway.connections == 0, 30)  # by patience alone
-            await is_well(server)
+            assert not server.gateway.strangers
             for _, writer in held:
                 writer.close()
+
+    run(check())
+
+
+def test_whoever_has_said_who_it_is_is_not_displaced_and_beyond_the_bound_nobody_comes_in(tmp_path):
+    async def check():
+        async with serving(tmp_path, sessions={"hello_seconds": 30, "connections": 3}) as server, http(server) as ana:
+            host, port = server.url.removeprefix("http://").split(":")
+            assert (await ana.get("/v1/subscriptions")).status_code == 200
+            async with agent(server, device="phone"), wire(server) as (reader, writer):
+                writer.write(UPGRADE)
+                await reader.readuntil(b"\r\n\r\n")
+                assert (server.gateway.connections, len(server.gateway.strangers)) == (3, 1)
+                opened = await asyncio.open_connection(host, int(port))
+                assert await reader.read() == b"", "the one that waits with HELLO makes room"
+                opened[1].write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                await opened[0].readuntil(b"\r\n\r\n")  # that names nobody
+                async with agent(server, device="laptop"):
+                    assert await opened[0].read() in (b"", b'{"status":"ok"}')
+                    assert (server.gateway.connections, len(server.gateway.strangers)) == (3, 0)
+                    assert (await said(server)).startswith(b"HTTP/1.1 503 ")
+                    assert server.gateway.metrics.by["connections_refused"]["too many"] == 1
+                opened[1].close()
 
     run(check())
 
@@ -318,11 +341,14 @@ def test_malformed_frames_after_hello_are_answered(tmp_path):
                 '{"type":"NONE"}',
                 '{"type":"ACK","upto":"x"}',
                 "[" * 10_000,
-                '{"type":"PUBLISH","req":1}',
+                '{"type":"NONE","req":18446744073709551617}',
             ):
                 await ana.socket.send(bad)
                 answer = await ana.next(m.Error)
                 assert (answer.req, answer.code) == (None, 400)
+            await ana.socket.send('{"type":"PUBLISH","req":1}')
+            answer = await ana.next(m.Error)
+            assert (answer.req, answer.code) == (1, 400)
             await ana.send(m.Ack(2**62), m.Ack(-1, notices=(7, -1)))
             await ana.publish(5, id="still here")
 

@@ -62,12 +62,12 @@ async def test_it_serves_before_it_has_kernels_and_takes_them_over(tmp_path, cap
     assert consumer.ids == ["4", "5"]
     assert not engine.matcher.is_compiled
     FakeBuild.over = True
-    await until(lambda: engine.matcher.is_compiled)
+    await until(lambda: "from here on" in caplog.text)
+    assert engine.matcher.is_compiled
     await engine.subscribe(ANA, b'{"id": "t", "filter": "x == 2"}', "phone")
     await engine.publish(BEN, [event(number, x=number - 10) for number in range(10, 16)])
     await settled(engine)
     assert consumer.ids == ["4", "5", "12", "14", "15"]
-    await until(lambda: "from here on" in caplog.text)
     assert caplog.text.count("were compiled in 21 s, and match 1 subscriptions from here on") == 1
     assert FakeBuild.stopped
     await engine.close()

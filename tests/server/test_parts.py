@@ -3,7 +3,10 @@
 import asyncio
 import io
 import logging
+import re
+import socket
 import stat
+import threading
 from pathlib import Path
 
 import msgspec
@@ -28,13 +31,15 @@ from recado.server.control import ControlError, Request, ask
 from recado.server.identity import Rates, is_loopback
 from recado.server.listener import ListenError, bind, tls_context
 from recado.server.logs import JsonForm, TextForm, configure_logs
-from recado.server.metrics import COUNTS, DURATIONS, LABELLED, Histogram, Metrics, exposition
+from recado.server.metrics import COUNTS, DURATIONS, GROWING, LABELLED, STATES, Histogram, Metrics, exposition
 from recado.server.permissions import Busy, Conflict, Denied, Unknown
 from recado.server.problems import StatusError, TooManyError, UnauthenticatedError, problem, status_of, text_of
 from recado.server.server import Server, open_tokens
+from recado.server.sip import check_sip
 from recado.server.tokens import add_token, revoke_token
 from recado.store.log.settings import LogError
-from server.running import agent, config, http, m, run, serving
+from recado.version import __version__
+from server.running import agent, config, http, m, run, serving, until
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -105,15 +110,37 @@ def test_metrics_are_read_by_prometheus():
     metrics.requests["GET", "/x", "200"] += 2
     metrics.publish_seconds.observe(0.003, 2)
     metrics.publish_seconds.observe(99)
-    text = exposition(metrics, lambda: {"waiting": 5.0}).decode()
+    text = exposition(metrics, {"waiting": 5.0, "faults": 2.0}, {"log": "full", "state": ""}).decode()
     found = {family.name: family for family in text_string_to_metric_families(text)}
     for name in (*COUNTS, *LABELLED, *DURATIONS):
         assert f"recado_{name}" in found
     assert found["recado_published"].samples[0].value == 3
-    assert found["recado_waiting"].samples[0].value == 5
+    assert found["recado_waiting_notifications"].samples[0].value == 5
+    assert found["recado_faults"].samples[0].value == 2
+    assert {s.labels["kind"]: s.value for s in found["recado_trouble"].samples} == {"log": 1, "state": 0}
     assert found["recado_refused"].samples[0].labels == {"reason": 'odd"\n'}
     buckets = {s.labels["le"]: s.value for s in found["recado_publish_seconds"].samples if s.name.endswith("_bucket")}
     assert (buckets["0.0025"], buckets["0.005"], buckets["10.0"], buckets["+Inf"]) == (0, 2, 2, 3)
+
+
+def test_metrics_follow_the_conventions():
+    """Counters end in _total, no two families share a name, each says what it is, and the process is among them."""
+    text = exposition(Metrics(), dict.fromkeys([*STATES, *GROWING], 1.0), {"log": ""}).decode()
+    families = list(text_string_to_metric_families(text))
+    bare = [family.name.removesuffix("_total") for family in families]
+    assert len(set(bare)) == len(bare)
+    for family in families:
+        assert re.fullmatch(r"(recado|process)_[a-z_]+", family.name)
+        assert len(family.documentation) > 10, family.name
+        assert "at this moment" not in family.documentation
+        if family.type == "counter":
+            assert all(sample.name.endswith("_total") for sample in family.samples), family.name
+        else:
+            assert not family.name.endswith("_total")
+    names = {family.name for family in families}
+    assert {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"} <= names
+    [build] = [sample for family in families if family.name == "recado_build_info" for sample in family.samples]
+    assert (build.labels["version"], build.value) == (__version__, 1)
 
 
 def test_every_count_has_its_attribute():
@@ -224,9 +251,32 @@ def test_beyond_loopback_there_must_be_tokens(tmp_path):
         open_tokens(closed)
 
 
+@pytest.mark.parametrize(
+    ("encrypted", "words"),
+    [(False, "SIP and RUDP travel unencrypted, and sip.host 192.0.2.1"), (True, "RUDP travels unencrypted")],
+)
+def test_sip_beyond_loopback_is_warned_of_as_http_is(tmp_path, caplog, encrypted, words):
+    """It started without a word."""
+    add_token(tmp_path / "tokens", "t", "ana", sip=True)
+    sip = {"registrar": "embedded", "host": "192.0.2.1"}
+    if encrypted:
+        issued = trustme.CA().issue_cert("localhost")
+        issued.cert_chain_pems[0].write_to_path(tmp_path / "c.pem")
+        issued.private_key_pem.write_to_path(tmp_path / "k.pem")
+        (tmp_path / "k.pem").chmod(0o600)
+        sip |= {"certificate": str(tmp_path / "c.pem"), "key": str(tmp_path / "k.pem")}
+    closed = config(tmp_path, sip=sip, access={"tokens": str(tmp_path / "tokens")})
+    run(check_sip(closed, open_tokens(closed)))
+    assert words in caplog.text
+    caplog.clear()
+    there = config(tmp_path, sip={"registrar": "embedded"})
+    run(check_sip(there, open_tokens(there)))
+    assert "unencrypted" not in caplog.text
+
+
 def test_beyond_loopback_nobody_is_anonymous(tmp_path):
     async def check():
-        (tmp_path / "data").mkdir()
+        (tmp_path / "data").mkdir(mode=0o700)
         token = add_token(tmp_path / "data" / "tokens", "t", "ana")
         async with Server.start(config(tmp_path, http={"host": "0.0.0.0"})) as server:
             server._listener.url = server.url.replace("0.0.0.0", "127.0.0.1")
@@ -262,6 +312,7 @@ def test_tls_with_and_without_certificates_of_callers(tmp_path):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    (tmp_path / "server.pem").chmod(0o600)
     mine = authority.issue_cert("ana@example.org")
     files = {"certificate": str(tmp_path / "server.pem"), "key": str(tmp_path / "server.pem")}
 
@@ -280,8 +331,59 @@ def test_tls_with_and_without_certificates_of_callers(tmp_path):
     with pytest.raises(httpx.TransportError):
         run(check({"client_ca": str(tmp_path / "ca.pem")}, False))
     for bad in ({"certificate": "x"}, {"client_ca": "x"}, {"certificate": "/none", "key": "/none"}):
-        with pytest.raises(ConfigError, match=r"http\.certificate"):
+        with pytest.raises(ConfigError, match=r"http\.(certificate|key)"):
             tls_context(msgspec.structs.replace(Config().http, **bad))
+
+
+def test_a_renewed_certificate_is_taken_without_a_new_start(tmp_path, caplog):
+    """New connections get it, open ones go on; one that cannot be used changes nothing."""
+    import ssl
+
+    authority, path = trustme.CA(), tmp_path / "server.pem"
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+
+    def renew():
+        made = authority.issue_cert("localhost")
+        made.private_key_and_cert_chain_pem.write_to_path(path)
+        path.chmod(0o600)
+        return ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode())
+
+    async def connect(server):
+        return await asyncio.open_connection(
+            "127.0.0.1", server.url.rpartition(":")[2], ssl=trust, server_hostname="localhost"
+        )
+
+    async def ask(reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(len(b'{"status":"ok"}'))
+        assert head.startswith(b"HTTP/1.1 200")
+        return writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+
+    async def check():
+        first = renew()
+        files = {"certificate": str(path), "key": str(path)}
+        async with asyncio.timeout(30), Server.start(config(tmp_path, http=files)) as server:
+            old = await connect(server)
+            assert await ask(*old) == first
+            second = renew()
+            before = await connect(server)
+            assert await ask(*before) == first, "nobody said that it is to be read"
+            server.reload()
+            new = await connect(server)
+            assert await ask(*new) == second != first
+            assert await ask(*old) == first
+            path.write_bytes(b"none")
+            server.reload()
+            assert "nothing was changed" in caplog.text
+            last = await connect(server)
+            assert await ask(*last) == second
+            for _, writer in (old, before, new, last):
+                writer.close()
+                await writer.wait_closed()
+
+    run(check())
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -349,11 +451,62 @@ def test_a_backup_of_a_running_service_can_be_served(tmp_path):
             assert stat.S_IMODE(mode) == 0o600
             assert await asyncio.to_thread(ask, data, Request(str(tmp_path / "copy" / "data")))
             assert stat.S_IMODE((tmp_path / "copy" / "data").stat().st_mode) == 0o700
-            with pytest.raises(ControlError, match="not empty"):
-                await asyncio.to_thread(ask, data, Request(str(tmp_path / "copy" / "data")))
+            (tmp_path / "file").touch()
+            for target, words in (
+                ("copy/data", "not empty"),
+                ("file", "Not a directory"),
+                ("data/copy", "lost with it"),
+            ):
+                with pytest.raises(ControlError, match=words):
+                    await asyncio.to_thread(ask, data, Request(str(tmp_path / target)))
+            server._control.back_up = None  # what nobody foresaw is answered, too
+            with pytest.raises(ControlError, match="its log says why"):
+                await asyncio.to_thread(ask, data, Request(str(tmp_path / "other")))
         assert not ask(data, Request("x"))
         async with serving(tmp_path / "copy") as server, agent(server) as ana:
             again = await ana.next(m.Notify)
             assert again.nid == told.nid
 
     run(check(tmp_path / ("deep" * 30)))  # longer than the path of a socket may be
+
+
+def test_a_service_that_ends_before_it_answers_is_told(tmp_path):
+    """The commands that ask it ended in a traceback."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "control.sock"))
+        listener.listen()
+
+        def hang_up():
+            listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(RecadoError, match="ended before it answered"):
+            ask(tmp_path, Request(tokens=True))
+        thread.join()
+
+
+def test_a_fault_in_one_session_leaves_the_tokens_watched(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("recado.server.server.WATCH_SECONDS", 0.02)
+
+    async def check():
+        tokens = tmp_path / "tokens"
+        for name in ("one", "two"):
+            add_token(tokens, name, "ana")
+        async with serving(tmp_path, access={"tokens": str(tokens)}) as server:
+            faulty = server._listener.recheck
+            monkeypatch.setattr(server._listener, "recheck", None)
+            revoke_token(tokens, "one")
+            await until(lambda: "not all that is open was looked at" in caplog.text)
+            assert server.engine.status()["faults"] == 1
+            monkeypatch.setattr(server._listener, "recheck", faulty)
+            revoke_token(tokens, "two")
+            await until(lambda: not len(server.gateway.tokens))
+
+    run(check())
+
+
+def test_strangers_who_speak_no_http_write_no_line_each():
+    configure_logs(Logging())
+    assert not logging.getLogger("uvicorn.error").isEnabledFor(logging.WARNING)
+    assert logging.getLogger("uvicorn.error").isEnabledFor(logging.ERROR)

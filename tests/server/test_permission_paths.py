@@ -12,11 +12,13 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
+import recado
 from recado.client.errors import NotAllowed
 from recado.client.http import HttpClient
 from recado.client.urls import parse_url
+from recado.protocols.sip.digest import secret_of
 from recado.server.http.operations import OPERATIONS
-from recado.server.tokens import TokenLine, hash_token, write_tokens
+from recado.server.tokens import SIP_REALM, TokenLine, hash_token, write_tokens
 from server.running import Agent, http, m, raw, run, serving, ws_url
 
 TYPES = ("stock.buy", "stock.sell", "news", "newsletter", "a*b")
@@ -103,6 +105,38 @@ def test_every_path_decides_as_the_reference_does(tmp_path):
                 )
                 replay = m.Replay(200 + number, raw({"id": "r", "type": type_}), position=10**9)
                 await one.ask(replay, m.Ok if heard else m.Error)
+
+    run(check())
+
+
+def test_sip_decides_as_the_reference_does(tmp_path):
+    """The same policies, by a token that is the password of SIP."""
+
+    async def check():
+        secret = lambda line: secret_of("SHA-256", line.user, SIP_REALM, f"token{line.name[1:]}")  # noqa: E731
+        lines = [msgspec.structs.replace(line, sip=secret(line)) for line in policies(12)[::4]]
+        write_tokens(tmp_path / "tokens", lines)
+        access = {"tokens": str(tmp_path / "tokens"), "anonymous": False}
+        sip = {"registrar": "embedded", "port": 0, "rudp_port": 0}
+        async with serving(tmp_path, access=access, sip=sip) as server:
+            for line in lines:
+                where = f"{line.user}:token{line.name[1:]}@localhost;registrar={server.sip_address}"
+                async with recado.connect(f"recado+sip://{where}", device="d") as device:
+                    for type_ in TYPES:
+                        await asks(device.publish(type_, {}), line.admin or may(line.publish, line.deny_publish, type_))
+                        if "*" not in type_:
+                            heard = line.admin or may(line.subscribe, line.deny_subscribe, type_)
+                            await asks(device.subscribe(type=type_, id="s").ready(), heard)
+                            replay = device.replay(type=type_, position=10**9)
+                            await asks(anext(aiter(replay), None), heard)
+
+    async def asks(request, allowed):
+        try:
+            await request
+        except NotAllowed:
+            assert not allowed
+        else:
+            assert allowed
 
     run(check())
 

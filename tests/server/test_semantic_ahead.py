@@ -76,11 +76,11 @@ async def test_the_loop_asks_no_measure(tmp_path, watched):
 
 @story
 async def test_only_the_user_with_new_names_waits_and_stays_in_order(tmp_path, watched):
-    gate = watched.gates["c-new"] = threading.Event()
+    gate = watched.gates["cc"] = threading.Event()
     engine = await subscribed(tmp_path, record=RECORD)
     consumer = await attached(engine)
     await engine.publish(BEN, [event("first", c=2)])
-    slow = asyncio.create_task(engine.publish(ANA, [event("a1", **{"c-new": 2})]))
+    slow = asyncio.create_task(engine.publish(ANA, [event("a1", cc=2)]))
     await asyncio.sleep(0)
     after = asyncio.create_task(engine.publish(ANA, [event("a2", c=2)]))  # its name is known, but it comes after a1
     await engine.publish(BEN, [event("b", c=3)])

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+import ssl
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import msgspec
 import pytest
+import trustme
 
 import recado
 from client.service import collect
@@ -17,6 +19,7 @@ from recado.client.errors import ClientError
 from recado.client.transports.sip import SipTransport
 from recado.model.codec import read_event
 from recado.net import RudpEndpoint
+from recado.net.address_policy import may_send
 from recado.net.sip import open_endpoint
 from recado.protocols.rudp import profile
 from recado.protocols.session import messages as m
@@ -26,7 +29,6 @@ from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.limits import LAB
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.uri import Address, read_address
-from recado.server.address_policy import may_send
 from recado.server.config import ConfigError, make_config
 from recado.server.permissions import Principal
 from recado.server.sip import SipAuthentication
@@ -118,6 +120,78 @@ def test_a_session_whose_sip_goes_over_tcp(tmp_path):
                 await until(lambda: server.engine.sessions(ADMIN, "ana")[0].address.startswith("127.0.0.3"))
                 assert states(server) == {"phone": True}
             await until(lambda: states(server) == {})
+
+    asyncio.run(main())
+
+
+def test_a_renewed_certificate_of_sip_is_taken_without_a_new_start(tmp_path, caplog):
+    authority, path = trustme.CA(), tmp_path / "both.pem"
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+
+    def renew():
+        made = authority.issue_cert("127.0.0.1")
+        made.private_key_and_cert_chain_pem.write_to_path(path)
+        path.chmod(0o600)
+        return ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode())
+
+    async def shown(server):
+        port = server.sip_address.rpartition(":")[2]
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname="127.0.0.1")
+        found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        await writer.wait_closed()
+        return found
+
+    async def main():
+        first = renew()
+        async with sip_serving(tmp_path, sip={"certificate": str(path), "key": str(path), "tls_port": 0}) as server:
+            assert await shown(server) == first
+            second = renew()
+            assert await shown(server) == first, "nobody said that it is to be read"
+            server.reload()
+            assert await shown(server) == second != first
+            path.write_bytes(b"none")
+            server.reload()
+            assert "nothing was changed" in caplog.text
+            assert await shown(server) == second
+
+    asyncio.run(main())
+
+
+def test_a_session_whose_sip_goes_over_tls(tmp_path):
+    """The registrar of a certificate; who comes in clear from elsewhere is not heard, and a hand-over works as ever."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    (tmp_path / "both.pem").chmod(0o600)
+    both = str(tmp_path / "both.pem")
+
+    async def main():
+        async with sip_serving(tmp_path, sip={"certificate": both, "key": both, "tls_port": 0}) as server:
+            secure = f"{url(server, transport='tls')};ca={tmp_path / 'ca.pem'}"
+            options = connect(secure, device="phone", first_wait=0.05, longest_wait=0.2).options
+            line = SipTransport(options.target, options.device, poll_seconds=0.02)
+            line.host = "127.0.0.2"
+            async with Client(options, line) as ana:
+                every = await ana.subscribe("n >= 0", id="all").ready()
+                assert [await ana.publish("Tick", {"n": n}) for n in range(3)] == [0, 1, 2]
+                assert {one.transport for one in line._endpoint._streams._connections} == {"tls"}
+                line.host = "127.0.0.3"
+                await until(lambda: line.handovers == 1)
+                await publish(server, range(3, 6))
+                assert numbers(await collect(every, 6)) == list(range(6))
+                await until(lambda: server.engine.sessions(ADMIN, "ana")[0].address.startswith("127.0.0.3"))
+            await until(lambda: states(server) == {})
+            stranger = options.target.sip
+            for changes, wait in (({"transport": "udp"}, 1.0), ({"ca": ""}, 1.0)):
+                target = msgspec.structs.replace(options.target, sip=msgspec.structs.replace(stranger, **changes))
+                other = SipTransport(target, "x", poll_seconds=0.02)
+                other.host = "127.0.0.4"
+                client = Client(msgspec.structs.replace(options, target=target), other)
+                with pytest.raises((TimeoutError, ClientError)):
+                    async with asyncio.timeout(wait), client:
+                        await client.publish("Tick", {})
 
     asyncio.run(main())
 
@@ -381,7 +455,7 @@ class Caller:
         return self
 
     def invite(self, host, port, **media):
-        wanted = Media(host=host, port=port, **{"connection": 7, "device": "d", **media})
+        wanted = Media(host=host, port=port, **{"connection": 7, "key": bytes(16), "device": "d", **media})
         return self.endpoint.invite("sip:broker@localhost", wanted)
 
     async def next(self, kind):
@@ -428,20 +502,23 @@ def test_only_pings_go_to_an_address_that_never_spoke(tmp_path):
             rudp = RudpEndpoint(("127.0.0.4", 0), profile("lab"))
             remote = answer.remote.media
             heard = []
-            link = rudp.open((remote.host, remote.port), 7, remote.connection, heard.append, lambda error: None)
+            keys = {"local_key": bytes(16), "remote_key": remote.key}
+            link = rudp.open((remote.host, remote.port), 7, remote.connection, heard.append, print, **keys)
             await link.send(m.encode([m.QuerySubs(1)]))  # from elsewhere than the description says
             await until(lambda: len(third.got) >= 2)
-            assert all(len(datagram) == 24 for datagram in third.got), "headers alone"
+            assert all(len(datagram) == 40 for datagram in third.got), "headers alone"
             assert not heard
             assert states(server, "eve") == {}
 
             host, port = rudp.address
-            eve.endpoint.ask(events.Reinvite(answer.call, Media(host=host, port=port, connection=7)))
+            eve.endpoint.ask(events.Reinvite(answer.call, Media(host=host, port=port, connection=7, key=bytes(16))))
             await until(lambda: heard)
             assert states(server, "eve") == {"d": True}
             before = len(third.got)
             await link.send(m.encode([m.Subscribe(2, msgspec.Raw(b'{"id": "all"}'))]))
-            eve.endpoint.ask(events.Reinvite(answer.call, Media(host="127.0.0.9", port=third.port, connection=7)))
+            eve.endpoint.ask(
+                events.Reinvite(answer.call, Media(host="127.0.0.9", port=third.port, connection=7, key=bytes(16)))
+            )
             await eve.next(events.Updated)
             await publish(server, range(5))
             await until(lambda: any(b"NOTIFY" in one for one in heard))
@@ -458,6 +535,7 @@ def test_invitations_that_cannot_be_served_are_refused(tmp_path):
                 (488, {"host": "10.1.2.3", "port": 9}),
                 (488, {"host": "224.0.0.1", "port": 9}),
                 (488, {"host": "127.0.0.4", "port": 9, "connection": None}),
+                (488, {"host": "127.0.0.4", "port": 9, "key": None}),
                 (403, {"host": "127.0.0.4", "port": 9, "device": "a:b"}),
             ):
                 eve.invite(**media)

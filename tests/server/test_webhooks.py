@@ -1,6 +1,7 @@
 """Webhooks: signed, in order, retried, given up, and never to internal addresses."""
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
@@ -8,13 +9,15 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
+from recado.server import maintenance
+from recado.server.permissions import Principal
 from recado.server.records import prepare, shown
 from recado.server.requests import webhook_device
 from recado.server.tokens import add_token
-from recado.server.webhooks import worker as sending_module
+from recado.server.webhooks import targets as targets_module
 from recado.server.webhooks.dead_letters import DeadLetter, DeadLetterStore
-from recado.server.webhooks.targets import Webhook, WebhookError, is_public, read_webhook, resolve
-from recado.server.webhooks.worker import Sender, Sending, headers, sending, sign
+from recado.server.webhooks.targets import Resolver, Webhook, WebhookError, is_public, read_webhook
+from recado.server.webhooks.worker import Places, Sender, Sending, headers, sending, sign
 from server.running import Agent, agent, http, m, run, serving, until, ws_url
 
 QUICK = {
@@ -87,7 +90,9 @@ def test_a_notification_is_posted_and_signed(tmp_path):
             assert (fields["recado-subscription"], fields["x-subscription-id"]) == ("w", "w")
             assert fields["x-notification-id"] == "%c3%a9%201"
             assert fields["recado-attempt"] == "1"
-            assert fields["recado-signature"] == sign("s3cret", fields["recado-timestamp"], body)
+            assert fields["recado-signature"] == sign(
+                "s3cret", fields["recado-timestamp"], fields["recado-subscription"], fields["recado-nid"], body
+            )
             await until(lambda: server.gateway.metrics.webhooks_delivered == 1)
             [box] = (await client.get("/v1/mailboxes/me")).json()["mailboxes"]
             assert (box["length"], box["delivered"]) == (0, 1)
@@ -193,15 +198,61 @@ def test_the_device_of_a_webhook_is_nobody_elses(tmp_path):
     run(check())
 
 
-def test_410_cancels(tmp_path):
+def test_410_cancels_and_tells_the_owner(tmp_path):
     async def check():
-        async with serving(tmp_path, webhooks=QUICK) as server, http(server) as client, receiver() as target:
+        async with (
+            serving(tmp_path, webhooks=QUICK) as server,
+            http(server) as client,
+            receiver() as target,
+            agent(server) as ana,
+        ):
             target.answers = [410]
             await subscribe(client, target.url)
             await client.post("/v1/events", json=[{"id": "1"}, {"id": "2"}])
             await until(lambda: not len(server.gateway.webhooks))
             assert (await client.get("/v1/subscriptions")).json() == {"subscriptions": []}
             assert target.events == ["1"]
+            told = await ana.next(m.SubCancelled)
+            assert (told.sub_ids, told.reason) == (("w",), "webhook gone")
+
+    run(check())
+
+
+@pytest.mark.parametrize("how", ["expired", "cancelled"])
+def test_the_owner_is_told_of_the_end_of_a_subscription_with_a_webhook(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(maintenance, "TURN_SECONDS", 0.02)
+
+    async def check():
+        async with (
+            serving(tmp_path, webhooks=QUICK) as server,
+            http(server) as client,
+            receiver() as target,
+            agent(server) as ana,
+        ):
+            ttl = {"ttl": 0.1} if how == "expired" else {}
+            record = {"id": "w", "webhook": {"url": target.url}, **ttl}
+            assert (await client.post("/v1/subscriptions", json=record)).status_code == 201
+            if how == "cancelled":
+                await server.engine.cancel(Principal("root", admin=True), "w", "ana")
+            told = await ana.next(m.SubCancelled)
+            assert (told.sub_ids, told.reason) == (("w",), how)
+
+    run(check())
+
+
+def test_the_owner_is_told_what_the_mailbox_of_a_webhook_dropped(tmp_path):
+    async def check():
+        async with (
+            serving(tmp_path, webhooks=QUICK, mailbox={"length": 2}) as server,
+            http(server) as client,
+            receiver() as target,
+            agent(server) as ana,
+        ):
+            target.answers = [503] * 1_000
+            await subscribe(client, target.url)
+            await client.post("/v1/events", json=[{"id": str(number)} for number in range(100)])
+            gap = await ana.next(m.Gap)
+            assert (gap.reason, gap.count > 0) == ("full", True)
 
     run(check())
 
@@ -243,6 +294,110 @@ def test_an_unreachable_target_holds_up_nobody(tmp_path):
             assert server.gateway.metrics.webhooks_failed >= 1
 
     run(check())  # and the end does not wait for the back-off
+
+
+def test_slow_targets_of_one_user_hold_up_no_other(tmp_path):
+    """Beside 120 tarpits of one user the others waited half a minute: at most its share is under way."""
+
+    async def check():
+        tarpits, under_way = [], set()
+
+        async def hang(reader, writer):
+            under_way.add(writer)
+            tarpits.append(writer)
+            await reader.read()
+
+        tarpit = await asyncio.start_server(hang, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{tarpit.sockets[0].getsockname()[1]}/"
+        settings = {**QUICK, "timeout_seconds": 30, "concurrency": 8, "concurrency_per_user": 3}
+        async with (
+            serving(tmp_path, webhooks=settings) as server,
+            http(server, "eve") as eve,
+            http(server) as client,
+            receiver() as target,
+        ):
+            for number in range(20):
+                slow = {"id": f"s{number}", "webhook": {"url": url}}
+                assert (await eve.post("/v1/subscriptions", json=slow)).status_code == 201
+            await subscribe(client, target.url)
+            await client.post("/v1/events", json=[{"id": str(n)} for n in range(20)])
+            await until(lambda: len(target.requests) == 20, seconds=5)
+            assert server.gateway.webhooks._places.held("eve") == 3
+            assert len(under_way) == 3
+        for writer in tarpits:
+            writer.close()
+        tarpit.close()
+
+    run(check())
+
+
+def test_users_take_turns_for_places():
+    async def check():
+        places, order, hold = Places(2, 1), [], asyncio.Event()
+
+        async def work(user, number):
+            async with places.take(user):
+                order.append((user, number))
+                await (hold.wait() if number == 0 else asyncio.sleep(0))
+
+        tasks = [asyncio.create_task(work(user, number)) for user in ("a", "a", "a", "b", "c") for number in (0, 1)]
+        await asyncio.sleep(0.01)
+        assert order == [("a", 0), ("b", 0)], "one place each, and two in all"
+        gone = tasks[1]
+        gone.cancel()
+        hold.set()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 1
+        assert len(order) == 9
+        assert order.index(("c", 0)) < order.index(("a", 1)), "who has nothing comes before who has had its share"
+        assert not places._held
+        assert not places._waiting
+
+    run(check())
+
+
+def test_names_that_do_not_answer_take_no_thread_of_the_service(tmp_path, monkeypatch):
+    answers = threading.Event()
+
+    def slow(host, port):
+        answers.wait(10)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(targets_module, "look_up", slow)
+
+    async def check():
+        async with serving(tmp_path, webhooks={**QUICK, "timeout_seconds": 30}) as server, http(server) as client:
+            for number in range(40):
+                made = {"id": f"s{number}", "webhook": {"url": f"http://slow{number}.example/"}}
+                assert (await client.post("/v1/subscriptions", json=made)).status_code == 201
+            await client.post("/v1/events", json={"id": "1"})
+            await until(lambda: server.gateway.webhooks._places.held("ana") == 8)
+            threads = [one.name for one in threading.enumerate() if one.name.startswith("webhook-names")]
+            assert len(threads) <= 8
+            assert await asyncio.to_thread(lambda: "others have theirs") == "others have theirs"
+            answers.set()
+
+    run(check())
+
+
+def test_a_masked_secret_that_comes_back_is_the_one_that_is_kept(tmp_path):
+    async def check():
+        async with serving(tmp_path, webhooks=QUICK) as server, http(server) as client, receiver() as target:
+            nothing = {"id": "w", "webhook": {"url": target.url, "secret": "..."}}
+            refused = await client.post("/v1/subscriptions", json=nothing)
+            assert (refused.status_code, "write the secret" in refused.text) == (400, True)
+            await subscribe(client, target.url, secret="s3cret")
+            seen = (await client.get("/v1/subscriptions/w")).json()
+            seen = {name: seen[name] for name in ("id", "webhook")} | {"filter": "n > 0"}
+            assert seen["webhook"]["secret"] == "..."
+            assert (await client.post("/v1/subscriptions", json=seen)).status_code in (200, 201)
+            await client.post("/v1/events", json={"id": "1", "n": 1})
+            await until(lambda: target.requests)
+            _, fields, body = target.requests[0]
+            signed = fields["recado-timestamp"], fields["recado-subscription"], fields["recado-nid"]
+            assert fields["recado-signature"] == sign("s3cret", *signed, body)
+
+    run(check())
 
 
 def test_webhooks_can_be_off_or_public_only(tmp_path):
@@ -297,15 +452,13 @@ def test_public_addresses():
 
 def test_a_name_that_means_an_internal_address_is_refused(monkeypatch):
     async def check():
-        loop = asyncio.get_running_loop()
-
-        async def rebound(*_, **__):
-            return [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", ("10.0.0.1", 80))]
-
-        monkeypatch.setattr(loop, "getaddrinfo", rebound)
+        found = [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", ("10.0.0.1", 80))]
+        monkeypatch.setattr(targets_module, "look_up", lambda host, port: found)
+        resolver = Resolver(1)
         with pytest.raises(WebhookError, match=r"10\.0\.0\.1"):
-            await resolve("http://example.org/", private=False)
-        assert str(await resolve("http://example.org/", private=True)) == "93.184.216.34"
+            await resolver.resolve("http://example.org/", private=False)
+        assert str(await resolver.resolve("http://example.org/", private=True)) == "93.184.216.34"
+        resolver.close()
 
     run(check())
 
@@ -316,14 +469,14 @@ def test_the_request_goes_to_the_address_that_was_checked(monkeypatch):
             port = target.url.split(":")[2].split("/")[0]
             asked = []
 
-            async def once(url, private):
-                asked.append(url)
-                return ip_address("127.0.0.1")
+            def once(host, port):
+                asked.append(host)
+                return [(2, 1, 6, "", ("127.0.0.1", port))]
 
-            monkeypatch.setattr(sending_module, "resolve", once)
+            monkeypatch.setattr(targets_module, "look_up", once)
             import ssl
 
-            sender = Sender(False, 2, ssl.create_default_context())
+            sender = Sender(True, 2, ssl.create_default_context(), Resolver(1))
             what = Sending("s", 1, "e", b"{}", "application/json")
             outcome = await sender.send(Webhook(f"http://nowhere.invalid:{port}/x"), what, 1, "0")
             await sender.close()
@@ -339,7 +492,7 @@ def test_answers_without_end_and_without_sense(tmp_path):
         async with receiver() as target:
             import ssl
 
-            sender = Sender(True, 0.5, ssl.create_default_context())
+            sender = Sender(True, 0.5, ssl.create_default_context(), Resolver(1))
             what = Sending("s", 1, "e", b"{}", "application/json")
             endless = b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n" + b"x" * 100_000
             target.answers = [
@@ -382,8 +535,12 @@ def test_the_signature_can_be_checked_as_the_docs_say():
     import hmac
 
     body, timestamp = b'{"id":"1"}', "1700000000"
-    expected = hmac.new(b"key", timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-    assert sign("key", timestamp, body) == f"sha256={expected}"
+    expected = hmac.new(b"key", b"1700000000.my%20sub.7." + body, hashlib.sha256).hexdigest()
+    made = headers(Webhook("https://a/", "key"), Sending("my sub", 7, "e", body, "m"), 1, timestamp)
+    assert made["recado-signature"] == f"v2={expected}"
+    others = [Sending("my sub", 8, "e", body, "m"), Sending("other", 7, "e", body, "m")]
+    for other in others:  # what the receiver goes by is signed, too
+        assert headers(Webhook("https://a/", "key"), other, 1, timestamp)["recado-signature"] != f"v2={expected}"
     assert "recado-signature" not in headers(Webhook("https://a/"), Sending("s", 1, "e", body, "m"), 1, "0")
     assert "key" not in repr(Webhook("https://a/", "key"))
 

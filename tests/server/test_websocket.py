@@ -304,7 +304,7 @@ def test_what_waits_becomes_few_frames_in_order():
     frames, turns = [], []
     out = Outgoing(lambda batch: frames.append(batch.payload), turns.append)
     out.put([b"1", b"2"])
-    out.put_notifications([OutgoingNotification(7, "s", b"{}", "now", False)])
+    out.push([OutgoingNotification(7, "s", b"{}", "now", False)])
     out.put_first(b"0")
     assert (len(turns), frames) == (1, [])
     turns.pop()()
@@ -328,8 +328,23 @@ def test_a_full_socket_stops_frames_and_large_ones_are_cut():
     assert out.answer_bytes == 0
     out.pause()
     out.put([b"1"] * (FRAME_MESSAGES + 1))
-    out.put_notifications([OutgoingNotification(7, "s", b"{}", "now", True)])
+    out.push([OutgoingNotification(7, "s", b"{}", "now", True)])
     out.drop()
     assert len(out) == FRAME_MESSAGES + 1
     out.drop(answers=True)
     assert (len(out), out.answer_bytes) == (0, 0)
+
+
+def test_an_error_for_a_message_of_an_unknown_type_keeps_its_req(tmp_path):
+    async def check():
+        async with serving(tmp_path) as server, agent(server) as ana:
+            await ana.socket.send('{"type": "NOPE", "req": 7}')
+            error = await ana.next(m.Error)
+            assert (error.req, error.code) == (7, 400)
+            assert "'NOPE' is none of HELLO, SUBSCRIBE" in error.text
+            await ana.socket.send(
+                '[{"type": "PING", "req": 8}, {"type": "PING", "req": "x"}, {"type": "PING", "req": 9}]'
+            )
+            assert [(await ana.next(m.Error)).req for _ in range(2)] == [8, 9]
+
+    run(check())

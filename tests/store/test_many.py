@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from recado.store.log.rows import Entry, Row, stored
 from recado.store.log.tail import State, Tail, read_together
-from recado.store.sqlite import run_many
+from recado.store.sqlite import Connection, Statement, for_rows
 from recado.store.state.store import FORGET_HELD, FORGET_MAIL, migrate
 
 MUCH = 1 << 30
@@ -19,11 +20,33 @@ MUCH = 1 << 30
 
 @pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 257, 1_000])
 def test_rows_arrive_whole_and_in_order(count: int) -> None:
-    db = sqlite3.connect(":memory:")
+    db = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
     db.execute("CREATE TABLE t (number INTEGER, square INTEGER)")
     rows = [(number, number * number) for number in range(count)]
-    run_many(db, "INSERT INTO t VALUES {}", iter(rows))
+    db.write(for_rows("INSERT INTO t VALUES {}", iter(rows)), lambda what, error: AssertionError(what))
     assert db.execute("SELECT number, square FROM t ORDER BY rowid").fetchall() == rows
+
+
+class CannotWriteError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("fault", ["ours", "SQLite's"])
+def test_nothing_of_a_transaction_that_fails_is_written(fault: str) -> None:
+    db = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
+    db.execute("CREATE TABLE t (number INTEGER PRIMARY KEY)")
+
+    def statements() -> Iterator[Statement]:
+        yield "INSERT INTO t VALUES (?)", (1,)
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (1,), "what makes statements sees what is there"
+        if fault == "ours":
+            raise ArithmeticError
+        yield "INSERT INTO t VALUES (?)", (1,)
+
+    with pytest.raises(ArithmeticError if fault == "ours" else CannotWriteError):
+        db.write(statements(), CannotWriteError)
+    assert not db.in_transaction
+    assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("statement", [FORGET_MAIL, FORGET_HELD])
@@ -92,6 +115,6 @@ def _tail(rows: list[Row]) -> Tail:
 def _in_memory() -> Tail:
     tail = Tail.__new__(Tail)
     tail.path = Path("memory")
-    tail._db = sqlite3.connect(":memory:", isolation_level=None)
+    tail._db = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
     tail._db.text_factory = bytes
     return tail

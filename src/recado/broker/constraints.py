@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from recado.errors import SubscriptionError
+from recado.model import decoding
 from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS, Limits
 from recado.model.values import EXAMPLE, format_time, parse_time
@@ -238,7 +239,10 @@ def decode_constraints(text: str | bytes, tz: str = "UTC", limits: Limits = LIMI
     """The same from JSON text."""
     try:
         items = msgspec.json.decode(text, type=list[Any])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
+        reason = decoding.explain(error, list[Any], text).removeprefix("$: ")
+        raise SubscriptionError(f"$.constraints: is not a JSON list of objects: {reason}") from None
+    except (UnicodeError, RecursionError) as error:
         raise SubscriptionError(f"$.constraints: is not a JSON list of objects: {error}") from None
     refuse_repeats(text.encode() if isinstance(text, str) else text, items, SubscriptionError)
     return read_constraints(items, tz, limits)
@@ -247,11 +251,6 @@ def decode_constraints(text: str | bytes, tz: str = "UTC", limits: Limits = LIMI
 def write_constraints(constraints: Iterable[Constraint]) -> list[dict[str, Any]]:
     """JSON objects that read_constraints reads as the same constraints."""
     return [_WRITERS[type(one)](one) | ({"when": one.when} if one.when != "always" else {}) for one in constraints]
-
-
-def encode_constraints(constraints: Iterable[Constraint]) -> str:
-    """The same as JSON text."""
-    return msgspec.json.encode(write_constraints(constraints)).decode()
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -276,14 +275,14 @@ class _Members:
     def text(self, name: str, example: str) -> str:
         value = self.need(name, f'"{example}"')
         if not isinstance(value, str):
-            self.fail(name, f'{_shown(value)} is not a text such as "{example}"')
+            self.fail(name, f'{_show(value)} is not a text such as "{example}"')
         return value
 
     def choice(self, name: str, choices: Iterable[str], default: str | None = None) -> str:
         words = list(choices)
         value = self.members.get(name, default) if default else self.need(name, f'"{words[0]}"')
         if not isinstance(value, str) or value not in words:
-            self.fail(name, f"{_shown(value)} is none of {', '.join(words)}")
+            self.fail(name, f"{_show(value)} is none of {', '.join(words)}")
         return value
 
     def zone(self) -> str:
@@ -297,12 +296,12 @@ class _Members:
         for name in self.members:
             if name not in names:
                 reason = f"there is no such member here; there are {', '.join(names)}"
-                raise SubscriptionError(f"{self.place}: {_shown(name)}: {reason}")
+                raise SubscriptionError(f"{self.place}: {_show(name)}: {reason}")
 
 
 def _read_one(item: Any, place: str, tz: str) -> Constraint:
     if not isinstance(item, Mapping):
-        raise SubscriptionError(f'{place}: {_shown(item)} is not an object such as {{"kind": "frequency", ...}}')
+        raise SubscriptionError(f'{place}: {_show(item)} is not an object such as {{"kind": "frequency", ...}}')
     members = _Members(item, place, tz)
     kind = members.choice("kind", _READERS)
     when = cast(When, members.choice("when", ("always", "disconnected"), default="always"))
@@ -315,7 +314,7 @@ def _frequency(members: _Members, when: When) -> Frequency:
     unit = cast(Unit, members.choice("unit", UNITS))
     longest = LONGEST_PERIOD // UNITS[unit]
     if type(amount) is not int or not 1 <= amount <= longest:
-        members.fail("amount", f"{_shown(amount)} is not a whole number from 1 to {longest:,} ({unit})")
+        members.fail("amount", f"{_show(amount)} is not a whole number from 1 to {longest:,} ({unit})")
     return Frequency(amount, unit, when)
 
 
@@ -361,7 +360,7 @@ def _clock(members: _Members, name: str) -> time:
     if text in ("24:00", "24:00:00"):
         return time()
     if not _CLOCK.fullmatch(text):
-        members.fail(name, f"{_shown(text)} is not a time of day such as 16:00 or 16:00:30")
+        members.fail(name, f"{_show(text)} is not a time of day such as 16:00 or 16:00:30")
     return time.fromisoformat(text)
 
 
@@ -371,14 +370,14 @@ def _weekdays(members: _Members) -> tuple[int, ...]:
     days = members.members["weekdays"]
     right = f"a list of different days of {', '.join(WEEKDAYS)}"
     if not isinstance(days, list | tuple) or not days:
-        members.fail("weekdays", f"{_shown(days)} is not {right}")
+        members.fail("weekdays", f"{_show(days)} is not {right}")
     for number, day in enumerate(days):
         if day not in WEEKDAYS or day in days[:number]:
-            members.fail("weekdays", f"{_shown(day)} cannot stand at place {number + 1} of {right}")
+            members.fail("weekdays", f"{_show(day)} cannot stand at place {number + 1} of {right}")
     return tuple(sorted(WEEKDAYS.index(day) for day in days))
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """The value as JSON, cut to what a message can bear."""
     text = msgspec.json.encode(value, enc_hook=repr).decode()
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."

@@ -11,17 +11,19 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from recado.broker import stimuli as s
-from recado.broker.notices import drop_aged, enforce_bounds, forget_notice, tell_dropped
+from recado.broker.notices import add_notice, drop_aged, enforce_bounds, forget_notice, tell_dropped
 from recado.broker.state import (
     DELIVERED,
     DROPPED,
     NEVER,
+    ORDINALS,
     UNCONFIRMED,
     WAITING,
     Consumer,
     Cursor,
     Device,
     Mailbox,
+    Notice,
     QueuedNotification,
     State,
     User,
@@ -36,17 +38,18 @@ def mailbox_of(state: State, user: User, device: str) -> Mailbox:
     """The mailbox of a device, or with "" the one that all devices share; a new one reaches the consumers of now."""
     found = user.mailboxes.get(device)
     if found is None:
-        found = user.mailboxes[device] = Mailbox(user, device, state.waiting)
+        found = user.mailboxes[device] = Mailbox(user, device, state.waiting.away)
         for consumer in user.consumers.values():
             if device in ("", consumer.device):
-                _join(consumer, found)
+                _join(state, consumer, found)
     return found
 
 
-def _join(consumer: Consumer, mailbox: Mailbox) -> None:
+def _join(state: State, consumer: Consumer, mailbox: Mailbox) -> None:
     cursor = Cursor(consumer, mailbox)
     consumer.cursors.append(cursor)
     mailbox.cursors.append(cursor)
+    mailbox.move_to(state.waiting.of(mailbox))
 
 
 def put(state: State, mailbox: Mailbox, notification: QueuedNotification, out: Out) -> None:
@@ -78,11 +81,26 @@ def pump(state: State, consumer: Consumer, out: Out, fresh: int = NEVER) -> None
         notifications = _next(consumer, room)
         if notifications:
             consumer.in_flight.extend(notifications)
+            state.in_flight += len(notifications)
+            if notifications[0].nid <= consumer.repeats:
+                _count_repeats(state, consumer, sum(one.nid <= consumer.repeats for one in notifications))
+            consumer.given = notifications[-1].nid
             out.append(Push(consumer.key, notifications, fresh))
             if fresh == NEVER:
                 consumer.user.delivered_late += len(notifications)
             if consumer.has_notices:
                 _tell_notices(consumer, out)
+
+
+def _count_repeats(state: State, consumer: Consumer, count: int) -> None:
+    consumer.redelivered += count
+    state.redelivered += count
+
+
+def repeat(state: State, event: s.Repeated, now: datetime, out: Out) -> None:  # a handler
+    consumer = state.consumers.get(event.consumer)
+    if consumer is not None:
+        _count_repeats(state, consumer, event.count)
 
 
 def pump_all(state: State, user: User, out: Out) -> None:
@@ -148,9 +166,10 @@ def attach(state: State, wish: s.Attach, now: datetime, out: Out) -> None:
     state.consumers[wish.consumer] = user.consumers[name] = consumer
     device = _see_device(state, user, name, now)
     device.consumer = consumer
+    consumer.repeats = device.given
     for mailbox in ("", name):
         if mailbox in user.mailboxes:
-            _join(consumer, user.mailboxes[mailbox])
+            _join(state, consumer, user.mailboxes[mailbox])
     consumer.seen = -1 if wish.seen is None else wish.seen
     if consumer.seen >= wish.end:
         device.beyond = max(device.beyond, consumer.seen)
@@ -166,7 +185,7 @@ def _make_room(state: State, user: User, device: str) -> None:
     if not away:
         most = len(user.devices)
         raise LimitError(f"user {user.name!r} has {most} connected devices, which is the limit; end one of them")
-    drop_device(state, user, min(away, key=lambda one: one.seen_at).id)
+    lose_device(state, user, min(away, key=lambda one: one.seen_at).id)
 
 
 def attach_webhook(state: State, wish: s.AttachWebhook, now: datetime, out: Out) -> None:
@@ -176,7 +195,7 @@ def attach_webhook(state: State, wish: s.AttachWebhook, now: datetime, out: Out)
     consumer = Consumer(wish.consumer, user, wish.device, wish.window, now)
     state.consumers[wish.consumer] = user.webhooks[wish.device] = consumer
     consumer.is_webhook = True
-    _join(consumer, mailbox_of(state, user, wish.device))
+    _join(state, consumer, mailbox_of(state, user, wish.device))
     out.append(Attached(consumer))
     _begin_delivery(state, consumer, now, out)
 
@@ -235,18 +254,58 @@ def lose(state: State, event: s.ConsumerLost, now: datetime, out: Out) -> None:
 
 def end_session(state: State, event: s.SessionEnded, now: datetime, out: Out) -> None:  # a handler
     consumer = state.consumers.get(event.consumer)
-    if consumer is not None:
-        detach(state, consumer, out)
+    if consumer is None:
+        return
+    detach(state, consumer, out)
+    if event.forget:
+        _give_up(state, consumer.user, consumer.device, now, out)
+    elif state.settings.per_device:
+        _see_device(state, consumer.user, consumer.device, now)  # its mailbox fills until it comes back
+    else:
         drop_device(state, consumer.user, consumer.device)
 
 
 def forget_device(state: State, wish: s.ForgetDevice, now: datetime, out: Out) -> None:  # a handler
-    drop_device(state, state.user(wish.user), wish.device)
+    user = state.user(wish.user)
+    if wish.empty:
+        _give_up(state, user, wish.device, now, out)
+    else:
+        drop_device(state, user, wish.device)
 
 
 def drop_device(state: State, user: User, device: str) -> None:
     if user.devices.pop(device, None):
         state.changes.devices[user.name, device] = None
+
+
+def lose_device(state: State, user: User, device: str) -> None:
+    """It has been away for so long that nothing is put by for it any more; if it comes back it is told of a gap."""
+    drop_device(state, user, device)
+    if state.settings.per_device:
+        add_notice(state, user, Notice(state.next_notice, device, "age"))
+
+
+def _give_up(state: State, user: User, device: str, now: datetime, out: Out) -> None:
+    """The device does not come back, so what waits for it alone is for nobody.
+
+    If it was the last one, its mailbox stood for the one that the next device reads: that gets what was for all.
+    """
+    drop_device(state, user, device)
+    mailbox = user.mailboxes.get(device)
+    if mailbox is None:
+        return
+    waiting = mailbox.waiting()
+    for notification in waiting:
+        mailbox.take_out(notification, DROPPED)
+    state.changes.gone.extend(notification for notification in waiting if notification.stored)
+    mailbox.trim()
+    if state.settings.per_device and not user.devices:
+        shared = mailbox_of(state, user, "")
+        scoped = {ordinal for ordinal, one in user.ordinals.items() if one.scope}
+        for one in waiting:
+            if one.nid & ORDINALS not in scoped and one.nid > shared.last_nid:
+                put(state, shared, QueuedNotification(one.nid, one.sub_id, one.event, one.at, shared), out)
+        drop_aged(state, shared, now, out)
 
 
 def detach(state: State, consumer: Consumer, out: Out) -> None:
@@ -257,9 +316,12 @@ def detach(state: State, consumer: Consumer, out: Out) -> None:
         del user.webhooks[consumer.device]
     else:
         del user.consumers[consumer.device]
-        user.devices[consumer.device].consumer = None
+        device = user.devices[consumer.device]
+        device.consumer, device.given = None, max(device.given, consumer.given)
+    state.in_flight -= len(consumer.in_flight)
     for cursor in consumer.cursors:
         cursor.mailbox.cursors.remove(cursor)
+        cursor.mailbox.move_to(state.waiting.of(cursor.mailbox))
         enforce_bounds(state, cursor.mailbox, out)
         cursor.mailbox.trim()
     consumer.cursors = []
@@ -281,6 +343,7 @@ def acknowledge(state: State, event: s.Acknowledge, now: datetime, out: Out) -> 
         if notification.state == WAITING:
             _mark_delivered(state, notification)
     if count and generated_at is not None:
+        state.in_flight -= count
         out.append(Acknowledged(count, generated_at))
     _go_on(state, consumer, out)
 
@@ -310,6 +373,7 @@ def _accept(state: State, consumer: Consumer, notifications: list[QueuedNotifica
         if notification.state == WAITING:
             _mark_delivered(state, notification)
     if notifications:
+        state.in_flight -= len(notifications)
         out.append(Acknowledged(len(notifications), notifications[0].at))
     _go_on(state, consumer, out)
 

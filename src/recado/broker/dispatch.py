@@ -17,7 +17,7 @@ from recado.broker import stimuli as s
 from recado.broker.constraints import satisfied
 from recado.broker.consumers import mailbox_of, pump, pump_all, put
 from recado.broker.notices import add_gap, drop_aged
-from recado.broker.state import NEVER, ORDINAL_BITS, Mailbox, QueuedNotification, State, SubscriptionState
+from recado.broker.state import NEVER, ORDINAL_BITS, Mailbox, QueuedNotification, State, SubscriptionState, User
 from recado.broker.stimuli import DispatchFailed, Notified, Out
 from recado.broker.subscriptions import expire
 
@@ -49,8 +49,17 @@ def dispatch(state: State, stimulus: s.Dispatch, now: datetime, out: Out) -> Non
                 drop_aged(state, mailbox, now, out)
             for cursor in mailbox.cursors:
                 pump(state, cursor.consumer, out, state.fresh)
+            if mailbox.device in mailbox.user.webhooks:
+                _tell_owner(state, mailbox.user, out)
     finally:
         state.fresh = NEVER
+
+
+def _tell_owner(state: State, user: User, out: Out) -> None:
+    """What the mailbox of a webhook dropped is told to the owner's devices, which read other mailboxes."""
+    for consumer in user.consumers.values():
+        if consumer.has_notices:
+            pump(state, consumer, out, state.fresh)
 
 
 def notify(  # noqa: PLR0917  # once for each notification: keywords would cost

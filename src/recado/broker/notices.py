@@ -42,6 +42,8 @@ def tell_dropped(
 
 def add_gap(state: State, user: User, nids: list[int], out: Out, *, device: str, reason: DropReason) -> None:
     """Remember that these will not come."""
+    if device in user.webhooks:  # which have no place for notices: the owner's devices are told
+        device = ""
     user.dropped[reason] = user.dropped.get(reason, 0) + len(nids)
     out.append(Dropped(len(nids), reason))
     start = 0

@@ -311,7 +311,7 @@ def restore(state: State, loaded: Loaded) -> Iterator[None]:
             for row in loaded.of(kind):
                 kind.restore(state, row)
     yield
-    numbered = _numbered(state)
+    numbered = _number(state)
     count, at, events = 0, EPOCH, loaded.events
     for number, row in enumerate(loaded.notifications, 1):
         if row.at != count:
@@ -324,14 +324,14 @@ def restore(state: State, loaded: Loaded) -> Iterator[None]:
             yield
 
 
-def _numbered(state: State) -> dict[int, Mailbox]:
+def _number(state: State) -> dict[int, Mailbox]:
     """The mailboxes that the store knows."""
     return {one.number: one for user in state.users.values() for one in user.mailboxes.values() if one.number}
 
 
 def tell_unreadable(state: State, loaded: Loaded, out: Out) -> None:
     """Owners of notifications that cannot be read are told of a gap."""
-    numbered = _numbered(state) if loaded.unreadable else {}
+    numbered = _number(state) if loaded.unreadable else {}
     for nid, place in loaded.unreadable:
         if place in numbered:
             mailbox = numbered[place]

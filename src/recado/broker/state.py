@@ -12,15 +12,17 @@ here.
   hold up to its window more than the bounds say.
 
 A user is CONNECTED while at least one consumer is attached, else DISCONNECTED. A device is known from its first
-consumer on, until it ends its session or has been away for long.
+consumer on, until it is given up or has been away for long; where devices share a mailbox, until it ends its session.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -29,12 +31,16 @@ from recado.broker.constraints import Constraints, frequency_of
 
 ORDINAL_BITS = 20
 """A nid is ``position << 20 | ordinal``: it grows along the log and is the same when an event is dispatched again."""
+ORDINALS = (1 << ORDINAL_BITS) - 1
+"""The bits of a nid that are the ordinal."""
 NEVER = 2**62
 """Greater than every nid and every position."""
 WAITING, DELIVERED, DROPPED = 0, 1, 2
 NOTIFICATION_BYTES = 64
 """What a notification costs beside its event, for the bound in bytes."""
 _COMPACT = 512
+_FEW = 64
+"""Names that are put into their places one by one."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -45,13 +51,98 @@ class Bounds(msgspec.Struct, frozen=True):
     age: timedelta | None = timedelta(days=7)
 
 
-class Totals:
-    """What waits in all mailboxes together."""
+WaitingClass: TypeAlias = Literal["connected", "away", "webhook"]
+"""By who reads the mailbox: a connected device, nobody, or a webhook."""
 
-    __slots__ = ("bytes", "length")
+
+class Totals:
+    """What waits in all mailboxes of a class, and in which for longest.
+
+    ``_mailboxes`` is a heap of mailboxes by the instant of their oldest waiting notification, as it was when they were
+    put there: a mailbox enters when something begins to wait in it, and at most once. Whether an entry is still right
+    is looked at only when somebody asks, from the oldest on. So counting costs nothing for each notification, and
+    asking no more than what has changed since.
+    """
+
+    __slots__ = ("_forgotten", "_mailboxes", "_number", "bytes", "length")
 
     def __init__(self) -> None:
-        self.length = self.bytes = 0
+        self.length = self.bytes = self._forgotten = 0
+        self._mailboxes: list[tuple[datetime, int, Mailbox]] = []
+        self._number = 0
+
+    def enter(self, mailbox: Mailbox, at: datetime) -> None:
+        self._number += 1
+        heappush(self._mailboxes, (at, self._number, mailbox))
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """It is empty and will not be used again; its entry goes with many others, so that they do not pile up."""
+        mailbox.entered.remove(self)
+        self._forgotten += 1
+        if self._forgotten > len(self._mailboxes) // 2 + _COMPACT:
+            self._mailboxes = [entry for entry in self._mailboxes if self in entry[2].entered]
+            heapify(self._mailboxes)
+            self._forgotten = 0
+
+    def settle(self, most: int = NEVER) -> bool:
+        """Look at entries until the first one is right, at ``most`` so many; whether it is."""
+        mailboxes = self._mailboxes
+        while mailboxes:
+            at, number, mailbox = mailboxes[0]
+            oldest = mailbox.first_waiting() if mailbox.totals is self else None
+            if oldest is not None and oldest.at == at:
+                break
+            if not most:
+                return False
+            most -= 1
+            if oldest is None:
+                heappop(mailboxes)
+                if self in mailbox.entered:
+                    mailbox.entered.remove(self)
+                else:
+                    self._forgotten -= 1
+            else:
+                heapreplace(mailboxes, (oldest.at, number, mailbox))
+        return True
+
+    def slowest(self, count: int) -> list[Mailbox]:
+        """The mailboxes in which something waits for longest, the longest first."""
+        found: list[tuple[datetime, int, Mailbox]] = []
+        while len(found) < count and self.settle() and self._mailboxes:
+            found.append(heappop(self._mailboxes))
+        for entry in found:
+            heappush(self._mailboxes, entry)
+        return [mailbox for *_, mailbox in found]
+
+    def oldest(self) -> datetime | None:
+        """Since when something waits; assumes that ``settle`` came to its end just now."""
+        return self._mailboxes[0][0] if self._mailboxes else None
+
+
+class Waiting:
+    """What waits in all mailboxes together, and by class."""
+
+    __slots__ = ("away", "connected", "webhook")
+
+    def __init__(self) -> None:
+        self.connected, self.away, self.webhook = Totals(), Totals(), Totals()
+
+    @property
+    def length(self) -> int:
+        return self.connected.length + self.away.length + self.webhook.length
+
+    @property
+    def bytes(self) -> int:
+        return self.connected.bytes + self.away.bytes + self.webhook.bytes
+
+    def classes(self) -> dict[WaitingClass, Totals]:
+        return {"connected": self.connected, "away": self.away, "webhook": self.webhook}
+
+    def of(self, mailbox: Mailbox) -> Totals:
+        """Those of the class that the mailbox belongs to now."""
+        if not mailbox.cursors:
+            return self.away
+        return self.webhook if mailbox.cursors[0].consumer.is_webhook else self.connected
 
 
 class QueuedNotification:
@@ -75,10 +166,13 @@ class Consumer:
     __slots__ = (
         "cursors",
         "device",
+        "given",
         "has_notices",
         "in_flight",
         "is_webhook",
         "key",
+        "redelivered",
+        "repeats",
         "seen",
         "since",
         "told",
@@ -97,6 +191,8 @@ class Consumer:
         self.told: dict[int, None] = {}  # notices
         self.has_notices = True  # may there be notices that it was not told?
         self.seen = -1
+        self.given = self.repeats = -1  # the greatest nid that it was given; that its device was given before it
+        self.redelivered = 0  # notifications that its device was given before
         self.is_webhook = False  # it stands for no device of the user, but for a webhook
 
 
@@ -131,11 +227,26 @@ class Cursor:
 class Mailbox:
     """Notifications by nid. ``notifications[head:]`` are in memory; the first that ever was has the number 0."""
 
-    __slots__ = ("base", "bytes", "cursors", "device", "head", "length", "notifications", "number", "totals", "user")
+    __slots__ = (
+        "base",
+        "bytes",
+        "cursors",
+        "device",
+        "entered",
+        "first",
+        "head",
+        "length",
+        "notifications",
+        "number",
+        "totals",
+        "user",
+    )
 
     def __init__(self, user: User, device: str, totals: Totals) -> None:
         self.user = user
         self.totals = totals
+        self.entered: list[Totals] = []  # where it stands among the mailboxes by age
+        self.first = 0  # everything before this number waits no more
         self.device = device  # "" for the mailbox that all devices of the user share
         self.notifications: list[QueuedNotification] = []
         self.head = self.base = 0
@@ -147,6 +258,11 @@ class Mailbox:
     def end(self) -> int:
         return self.base + len(self.notifications)
 
+    @property
+    def last_nid(self) -> int:
+        """Of the newest that is in memory; -1 if there is none."""
+        return self.notifications[-1].nid if self.notifications else -1
+
     def append(self, notification: QueuedNotification) -> None:
         """The caller sees to growing nids and to the bounds."""
         self.notifications.append(notification)
@@ -155,6 +271,25 @@ class Mailbox:
         self.bytes += size
         totals.length += 1
         totals.bytes += size
+        if self.length == 1 and totals not in self.entered:
+            self._enter(totals, notification.at)
+
+    def _enter(self, totals: Totals, at: datetime) -> None:
+        self.entered.append(totals)
+        totals.enter(self, at)
+
+    def move_to(self, totals: Totals) -> None:
+        """It belongs to another class from now on."""
+        if totals is self.totals:
+            return
+        self.totals.length -= self.length
+        self.totals.bytes -= self.bytes
+        totals.length += self.length
+        totals.bytes += self.bytes
+        self.totals = totals
+        oldest = self.first_waiting() if self.length else None
+        if oldest is not None and totals not in self.entered:
+            self._enter(totals, oldest.at)
 
     def take_out(self, notification: QueuedNotification, state: int) -> None:
         """The notification waits no longer."""
@@ -168,6 +303,15 @@ class Mailbox:
     def waiting(self) -> list[QueuedNotification]:
         """All that nobody has acknowledged, oldest first."""
         return [notification for notification in self.notifications[self.head :] if notification.state == WAITING]
+
+    def first_waiting(self) -> QueuedNotification | None:
+        """The oldest that nobody has acknowledged."""
+        notifications = self.notifications
+        at = max(self.first - self.base, self.head)
+        while at < len(notifications) and notifications[at].state != WAITING:
+            at += 1
+        self.first = self.base + at
+        return notifications[at] if at < len(notifications) else None
 
     def oldest(self) -> QueuedNotification | None:
         """The oldest notification that is on its way to nobody."""
@@ -362,12 +506,13 @@ class Device:
     in use. Up to there nids are given again, so what it claims is not believed until it claims more than that.
     """
 
-    __slots__ = ("beyond", "consumer", "id", "seen_at")
+    __slots__ = ("beyond", "consumer", "given", "id", "seen_at")
 
     def __init__(self, name: str, seen_at: datetime) -> None:
         self.id = name
         self.seen_at = seen_at
         self.beyond = -1
+        self.given = -1  # the greatest nid that a consumer of it was given since the start of the broker
         self.consumer: Consumer | None = None
 
 
@@ -415,6 +560,41 @@ class User:
 # -- the whole
 
 
+class NameOrder:
+    """The names of users in order, for lists that are read in pages.
+
+    A new name costs nothing until somebody reads; one that has gone stays until the next sorting, so a reader looks
+    each of them up.
+    """
+
+    __slots__ = ("_names", "_new")
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._new: list[str] = []
+
+    def add(self, name: str) -> None:
+        self._new.append(name)
+
+    def read(self, first: str, users: Mapping[str, User]) -> Iterator[User]:
+        """The users of these names, from ``first`` on; nobody may come or go while it is read."""
+        if len(self._names) > 2 * len(users) + _COMPACT:
+            self._names, self._new = sorted(users), []
+        elif len(self._new) < _FEW:
+            for name in self._new:
+                insort(self._names, name)
+        else:
+            self._names += self._new
+            self._names.sort()
+        self._new = []
+        before = None
+        for number in range(bisect_left(self._names, first), len(self._names)):
+            name = self._names[number]
+            if name != before and (user := users.get(name)) is not None:
+                yield user
+            before = name
+
+
 class Changes:
     """What differs from what was stored last. A notification that is acknowledged soon enough never gets here."""
 
@@ -456,10 +636,13 @@ class State:
         self.bounds = settings.bounds
         self.next_notice, self.next_serial = next_notice, next_serial
         self.users: dict[str, User] = {}
+        self.names = NameOrder()
         self.consumers: dict[Any, Consumer] = {}  # by key
         self.subscriptions: dict[int, SubscriptionState] = {}  # by serial
         self.active = 0  # subscriptions
-        self.waiting = Totals()
+        self.waiting = Waiting()
+        self.in_flight = 0  # given to consumers and not acknowledged by them
+        self.redelivered = 0
         self.changes = Changes()
         self.holding = self.recovering = False
         self.last_mailbox = 0  # the greatest number of a mailbox in the store
@@ -473,4 +656,5 @@ class State:
         found = self.users.get(name)
         if found is None:
             found = self.users[name] = User(name)
+            self.names.add(name)
         return found

@@ -54,16 +54,18 @@ class ConsumerLost(msgspec.Struct, frozen=True, gc=False):
 
 
 class SessionEnded(msgspec.Struct, frozen=True, gc=False):
-    """The device ended its session; subscriptions and mailboxes stay."""
+    """The device ended its session; subscriptions and mailboxes stay. With ``forget`` it does not come back."""
 
     consumer: Any
+    forget: bool = False
 
 
 class ForgetDevice(msgspec.Struct, frozen=True, gc=False):
-    """The device does not come back; it is not connected."""
+    """The device, which is not connected, does not come back; with ``empty`` what waits for it alone goes, too."""
 
     user: str
     device: str
+    empty: bool = True
 
 
 class Acknowledge(msgspec.Struct, frozen=True, gc=False):
@@ -85,6 +87,13 @@ class AcknowledgeSome(msgspec.Struct, frozen=True, gc=False):
 
     consumer: Any
     nids: Collection[int]
+
+
+class Repeated(msgspec.Struct, frozen=True, gc=False):
+    """So many notifications were sent to the device once more, without the broker having given them again."""
+
+    consumer: Any
+    count: int
 
 
 class ConfirmNotices(msgspec.Struct, frozen=True, gc=False):
@@ -117,11 +126,11 @@ class Renew(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cancel(msgspec.Struct, frozen=True, gc=False):
-    """Its owner wants it no more or, with ``tell``, somebody else has ended it and the owner is told so."""
+    """Its owner wants it no more or, with a ``reason``, somebody else has ended it and the owner is told so."""
 
     subscription: SubscriptionState
     position: int
-    tell: bool = False
+    reason: str = ""
 
 
 class Discard(msgspec.Struct, frozen=True, gc=False):
@@ -160,8 +169,18 @@ class PassOver(msgspec.Struct, frozen=True, gc=False):
     reason: DropReason = "budget"
 
 
+class Expire(msgspec.Struct, frozen=True, gc=False):
+    """End the subscriptions whose time has come, and forget those whose grace is over.
+
+    With ``most``, so many of them are looked at; ``SweepUnfinished`` asks for the next part.
+    """
+
+    position: int
+    most: int = NEVER
+
+
 class Sweep(msgspec.Struct, frozen=True, gc=False):
-    """Look for what nobody has met: expired subscriptions, graces that are over, and what is too old to keep.
+    """The same, and look for what is too old to keep.
 
     With ``most``, so many subscriptions or users are looked at; ``SweepUnfinished`` asks for the next part.
     """
@@ -189,6 +208,7 @@ Stimulus: TypeAlias = (
     | Acknowledge
     | AcknowledgeOne
     | AcknowledgeSome
+    | Repeated
     | ConfirmNotices
     | Subscribe
     | Renew
@@ -197,6 +217,7 @@ Stimulus: TypeAlias = (
     | Purge
     | Dispatch
     | PassOver
+    | Expire
     | Sweep
     | Release
     | Recovered
@@ -279,7 +300,7 @@ class DispatchFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class SweepUnfinished(msgspec.Struct, frozen=True, gc=False):
-    """Give the broker another ``Sweep``."""
+    """Give the broker another one."""
 
 
 Effect: TypeAlias = (

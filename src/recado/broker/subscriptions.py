@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from recado.broker import stimuli as s
-from recado.broker.consumers import drop_device, empty, pump_all
+from recado.broker.consumers import empty, lose_device, pump_all
 from recado.broker.notices import add_notice, drop_aged, tidy_notices
 from recado.broker.state import ORDINAL_BITS, Mailbox, Notice, State, SubscriptionState, User
 from recado.broker.stimuli import Ended, Out, Removed, Subscribed, SweepUnfinished
@@ -102,8 +102,8 @@ def renew(state: State, wish: s.Renew, now: datetime, out: Out) -> None:
 def cancel(state: State, wish: s.Cancel, now: datetime, out: Out) -> None:
     subscription = wish.subscription
     _end(state, subscription, out, position=wish.position, now=now, reason="cancelled")
-    if wish.tell:
-        _tell_end(state, subscription, wish.position, "cancelled", out)
+    if wish.reason:
+        _tell_end(state, subscription, wish.position, wish.reason, out)
     _close(state, subscription)
 
 
@@ -141,9 +141,11 @@ def _close(state: State, subscription: SubscriptionState) -> None:
 
 
 def _tell_end(state: State, subscription: SubscriptionState, position: int, reason: str, out: Out) -> None:
+    """A webhook has no place for notices, so its owner's devices are told."""
     user = subscription.user
     after = position << ORDINAL_BITS
-    add_notice(state, user, Notice(state.next_notice, subscription.scope, reason, after, (subscription.id,)))
+    device = "" if "webhook" in subscription.record else subscription.scope
+    add_notice(state, user, Notice(state.next_notice, device, reason, after, (subscription.id,)))
     pump_all(state, user, out)
 
 
@@ -164,11 +166,22 @@ def forget_closed(state: State, dispatched: int) -> None:
 # -- time
 
 
+def expire_due(state: State, wish: s.Expire, now: datetime, out: Out) -> None:
+    _expire_some(state, wish.position, wish.most, now, out)
+    if state.expiries and state.expiries[0][0] <= now:
+        out.append(SweepUnfinished())
+
+
+def _expire_some(state: State, position: int, most: int, now: datetime, out: Out) -> int:
+    """How many more may be looked at."""
+    while most and state.expiries and state.expiries[0][0] <= now:
+        _look_at(state, heappop(state.expiries)[1], position, now, out)
+        most -= 1
+    return most
+
+
 def sweep(state: State, wish: s.Sweep, now: datetime, out: Out) -> None:
-    left = wish.most
-    while left and state.expiries and state.expiries[0][0] <= now:
-        _look_at(state, heappop(state.expiries)[1], wish.position, now, out)
-        left -= 1
+    left = _expire_some(state, wish.position, wish.most, now, out)
     if state.untidy is None:
         state.untidy = deque(state.users.values())
     while left and state.untidy:
@@ -206,7 +219,7 @@ def _tidy(state: State, user: User, now: datetime, device_age: timedelta, out: O
         if mailbox.length:
             drop_aged(state, mailbox, now, out)
     for device in [d for d in user.devices.values() if d.consumer is None and now - d.seen_at > device_age]:
-        drop_device(state, user, device.id)
+        lose_device(state, user, device.id)
     for mailbox in [m for m in user.mailboxes.values() if m.device and not (m.length or m.cursors)]:
         _forget_mailbox(state, mailbox)
     if user.notices:
@@ -221,5 +234,7 @@ def _tidy(state: State, user: User, now: datetime, device_age: timedelta, out: O
 def _forget_mailbox(state: State, mailbox: Mailbox) -> None:
     """It is empty, and nobody reads it."""
     del mailbox.user.mailboxes[mailbox.device]
+    for totals in tuple(mailbox.entered):
+        totals.forget(mailbox)
     if mailbox.number:
         state.changes.mailboxes.append(mailbox.number)

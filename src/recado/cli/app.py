@@ -58,6 +58,8 @@ _VERBS = {
         "token": "Make, list and revoke the tokens of a service.",
         "backup": "Copy the data of a service, also while it runs.",
         "log": "Look at the event log of a service, check it, repair it.",
+        "top": "Watch a service: rates, latencies, lag, trouble.",
+        "doctor": "Look for what stands against a service, and say what to do.",
     },
     "On Spark": {
         "pipeline": "Match and analyse archives and streams.",
@@ -65,6 +67,7 @@ _VERBS = {
     "Without a broker": {
         "node": "Run a node of an overlay, or use one that runs.",
         "overlay": "Start, watch and stop many nodes on this machine.",
+        "radio": "Run a sensor network on this machine, with an air between its nodes.",
         "sim": "Run scenarios of the simulator and draw the results.",
     },
     "This command": {
@@ -82,8 +85,10 @@ _EXTRAS = {
     "backup": "server",
     "token": "server",
     "log": "server",
+    "doctor": "server",
     "pipeline": "spark",
     "sim": "sim",
+    "radio": "sim",
 }
 """What installs the packages that a verb needs beyond those of the client."""
 _PLACES = {"pipeline": "recado.cli.pipeline.app:app", "completion": "recado.cli.app:completion"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ subscriptions, mailboxes, dead letters and tokens.
 """
 
 app = verb("backup", epilogue=_HELP)
+_START_SECONDS = 60.0
+"""How long a service that has the folder, but does not answer yet, is waited for."""
 
 
 @app.default
@@ -37,16 +40,26 @@ def backup(target: Path, /, *, config: Path | None = None, data: Path | None = N
         The data folder of the service, instead of the configured one.
     """
     import asyncio
+    import time
 
     from recado.errors import RecadoError
     from recado.server.control import Request, ask
+    from recado.store.log.settings import BusyError
 
+    os.umask(0o077)
     chosen = service_config(config, data)
     folder = Path(chosen.data)
     if not folder.is_dir():
         raise RecadoError(f"{folder} is no data folder of a service; name one with --data")
-    if not ask(folder, Request(str(target.absolute()))):
-        asyncio.run(_alone(chosen, target))
+    deadline = time.monotonic() + _START_SECONDS
+    while not ask(folder, Request(str(target.absolute()))):
+        try:
+            asyncio.run(_alone(chosen, target))
+            break
+        except BusyError:  # a service has the folder, and is about to listen
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
     write_line(f"{folder} is copied to {target}")
 
 

@@ -18,7 +18,7 @@ from recado.model.event import Event
 from recado.model.filter import FALSE, Filter
 from recado.model.subscription import Subscription
 from recado.semantics.engine import Knowledge
-from recado.semantics.match import semantic_match
+from recado.semantics.match import callbacks, semantic_match, tell_callbacks
 from recado.semantics.settings import read_settings
 
 BATCH_FROM = 32
@@ -105,12 +105,15 @@ def make_engine(
     """The engine of that name, empty; unless it may be ``plain``, it uses the kernels from the beginning."""
     known = knowledge or Knowledge()
     if name == "naive":
-        return _Naive(known)
+        return _Naive(known, tells=True)
     return _Index(known, tell, plain) if name == "index" else _Batch(known, tell, plain)
 
 
 class _Naive:
-    def __init__(self, knowledge: Knowledge) -> None:
+    """One by one, by the oracle; call-backs are told of matches if it ``tells``."""
+
+    def __init__(self, knowledge: Knowledge, tells: bool = False) -> None:
+        self._tells = tells
         self._default = knowledge.default
         self._semantics = knowledge.semantics()
         self._subscriptions: dict[str, Subscription] = {}
@@ -142,7 +145,10 @@ class _Naive:
         pass
 
     def _matches(self, event: Event, subscription: Subscription) -> bool:
-        return semantic_match(event, subscription, None, self._semantics, self._default) is not None
+        found = semantic_match(event, subscription, None, self._semantics, self._default)
+        if found is not None and found.alignment is not None and self._tells and callbacks:
+            tell_callbacks(event, subscription.id)
+        return found is not None
 
 
 PLAIN_PAIRS = 100_000

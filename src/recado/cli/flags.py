@@ -9,9 +9,10 @@ import getpass
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from recado.errors import RecadoError
 
@@ -50,6 +51,21 @@ class ServiceFlags:
         from recado.client.http import HttpClient
 
         return HttpClient(self.target())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ListFlags:
+    """Which part of a list of the service is shown, and how."""
+
+    of: str = ""
+    """Those of this user; 'an*' for those of users whose names begin so, '*' for those of everybody."""
+    prefix: str = ""
+    """Only those whose names begin so: subscriptions by their ids, sessions and mailboxes by their devices."""
+    limit: Annotated[int, Parameter(validator=Number(gte=0))] = 0
+    """At most so many; 0 for all."""
+    json: bool = False
+    """Write NDJSON even on a terminal."""
 
 
 def parse_start(text: str) -> tuple[int | None, str | None]:
@@ -162,9 +178,9 @@ class KnowledgeFlags:
     threshold: float | None = None
     unmatched: str | None = None
     overrides: Path | None = None
-    frequencies: Path | None = None
+    frequencies: str | None = None
 
-    def knowledge(self, similarities: Path | None = None) -> Knowledge:
+    def knowledge(self, similarities: str | None = None) -> Knowledge:
         """All of it, with the pairs that were accepted or refused in the review list."""
         from recado.semantics.engine import Knowledge
         from recado.semantics.settings import read_settings

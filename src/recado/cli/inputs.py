@@ -215,9 +215,12 @@ class Counts(msgspec.Struct):
 
 
 def read_subscriptions(
-    path: str, problems: Problems, check: Callable[[Subscription], None] = lambda _: None
+    path: str, problems: Problems, check: Callable[[Subscription], None] = lambda _: None, shown: str = ""
 ) -> Iterator[Subscription]:
-    """The subscriptions of an NDJSON file that pass; a later one replaces an earlier one of the same id."""
+    """The subscriptions of an NDJSON file that pass; a later one replaces an earlier one of the same id.
+
+    ``shown`` is what messages call the file, if that is not its path.
+    """
     known = KnownFilters()
     with open_input(path) as stream:
         for record in lines(stream, LIMITS.subscription_bytes):
@@ -225,7 +228,7 @@ def read_subscriptions(
                 subscription = read_subscription(record.text(), known=known)
                 check(subscription)
             except RecadoError as error:
-                problems.report(path, record.place, str(error))
+                problems.report(shown or path, record.place, str(error))
             else:
                 yield subscription
 

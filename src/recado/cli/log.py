@@ -27,29 +27,30 @@ if TYPE_CHECKING:
     from recado.store.log.manifest import Manifest
 
 _HELP = """\
-  recado log info recado-data               positions, segments, sizes and ages
-  recado log check recado-data              read every event, compare every checksum
-  recado log repair recado-data --dry-run   what a repair would do, and what would be lost
+  recado log info --data recado-data               positions, segments, sizes and ages
+  recado log check --data recado-data              read every event, compare every checksum
+  recado log repair --data recado-data --dry-run   what a repair would do, and what would be lost
 
-PATH is the data folder of a service, or the folder of a log itself. The commands read files, so no service need run;
-info and check may be used while one does.
+--data names the data folder of a service (./recado-data without it), or the folder of a log itself. The commands read
+files, so no service need run; info and check may be used while one does.
 """
 
 app = verb("log", epilogue=_HELP)
+DATA = Path("recado-data")
 
 
 @app.command
-def info(path: Path, /, *, json: bool = False) -> int:
+def info(data: Path = DATA, *, json: bool = False) -> int:
     """Show what a log holds: positions, segments, the tail, sizes and ages.
 
     Parameters
     ----------
-    path
+    data
         The data folder of a service, or the folder of a log.
     json
         Write JSON even on a terminal.
     """
-    found = describe_log(_folder(path))
+    found = describe_log(_folder(data))
     if for_people(json):
         show(found)
     else:
@@ -58,7 +59,7 @@ def info(path: Path, /, *, json: bool = False) -> int:
 
 
 @app.command
-def check(path: Path, /, *, json: bool = False) -> int:
+def check(data: Path = DATA, *, json: bool = False) -> int:
     """Read every event of a log, compare every checksum, and name the positions that cannot be read.
 
     Positions that an earlier repair wrote off are named, too, but are no new damage. While no service runs, the
@@ -66,12 +67,12 @@ def check(path: Path, /, *, json: bool = False) -> int:
 
     Parameters
     ----------
-    path
+    data
         The data folder of a service, or the folder of a log.
     json
         Write NDJSON even on a terminal: an object for each range of positions, then the sum.
     """
-    folder, people = _folder(path), for_people(json)
+    folder, people = _folder(data), for_people(json)
     events, found, known = _read_all(folder)
     for damage, written_off in (*((one, False) for one in found), *((one, True) for one in known)):
         _tell(damage, written_off, people)
@@ -80,14 +81,13 @@ def check(path: Path, /, *, json: bool = False) -> int:
     else:
         write_json({"events": events, "damaged": len(found), "written_off": len(known)})
     if found:
-        complain(f"recado log repair {path} --dry-run tells what can be done")
+        complain(f"recado log repair --data {data} --dry-run tells what can be done")
     return FAILED if found else OK
 
 
 @app.command
 def repair(
-    path: Path,
-    /,
+    data: Path = DATA,
     *,
     dry_run: bool = False,
     end: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
@@ -101,7 +101,7 @@ def repair(
 
     Parameters
     ----------
-    path
+    data
         The data folder of a service, or the folder of a log.
     dry_run
         Try it on a copy, and say what it would do.
@@ -112,7 +112,7 @@ def repair(
     """
     from recado.store.log import repair as repair_log
 
-    folder = _folder(path)
+    folder = _folder(data)
     done = _rehearse_repair(folder, end) if dry_run else repair_log(folder, end=end)
     if for_people(json):
         _tell_repair(done, dry_run)
@@ -135,8 +135,8 @@ def _read_all(folder: Path) -> tuple[int, list[Damage], list[Damage]]:
     """How many events can be read, what is damaged, and what of the rest is known to be lost."""
     from recado.store.log import Damage, LogError, LogReader
     from recado.store.log.manifest import TAIL_WAL, load
-    from recado.store.log.wal import check_wal
     from recado.store.log.writer import writer_of
+    from recado.store.wal import wal_damage
 
     found: list[Damage] = []
     try:
@@ -144,18 +144,16 @@ def _read_all(folder: Path) -> tuple[int, list[Damage], list[Damage]]:
     except LogError as error:
         return 0, [Damage(0, 0, str(error), str(folder))], []
     events = sum(batch.num_rows for batch in reader.read(on_damage=found.append))
-    if writer_of(folder) is None:  # else it changes while it is looked at
-        try:
-            check_wal(folder / TAIL_WAL)
-        except LogError as error:
-            end = reader.extent(on_damage=lambda _: None).end
-            found.append(Damage(end, end, str(error), TAIL_WAL))
+    # While it is written it changes as it is looked at.
+    if writer_of(folder) is None and (damage := wal_damage(folder / TAIL_WAL)):
+        end = reader.extent(on_damage=lambda _: None).end
+        found.append(Damage(end, end, damage, TAIL_WAL))
     manifest = load(folder)
-    known = [one for one in found if _written_off(one, manifest)]
+    known = [one for one in found if _write_off(one, manifest)]
     return events, [one for one in found if one not in known], known
 
 
-def _written_off(damage: Damage, manifest: Manifest) -> bool:
+def _write_off(damage: Damage, manifest: Manifest) -> bool:
     return damage.first < damage.end and any(
         gap.first <= damage.first and damage.end <= gap.end for gap in manifest.lost
     )

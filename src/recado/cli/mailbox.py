@@ -9,7 +9,7 @@ from urllib.parse import quote
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from recado.cli.flags import ServiceFlags
+from recado.cli.flags import ListFlags, ServiceFlags
 from recado.cli.output import complain, for_people, plural, write_json
 from recado.cli.service_output import notification_writer, show_listing
 from recado.cli.verb import verb
@@ -33,17 +33,9 @@ def _path(user: str, rest: str = "") -> str:
 
 
 @app.command
-def ls(*, of: str = "", json: bool = False, where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # frozen, made once
-    """List mailboxes: your own or, with an administrator's token, those of others.
-
-    Parameters
-    ----------
-    of
-        Those of this user; '*' for those of everybody.
-    json
-        Write NDJSON even on a terminal.
-    """
-    return show_listing(where, "mailboxes", of, _COLUMNS, json)
+def ls(*, which: ListFlags = ListFlags(), where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # frozen, made once
+    """List mailboxes: your own or, with an administrator's token, those of others."""
+    return show_listing(where, "mailboxes", which, _COLUMNS)
 
 
 @app.command

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import socket
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -233,6 +232,7 @@ def subscribe(
     node
         The node to use.
     """
+    from recado.cli.overlay import show_items
     from recado.overlay.addresses import find_node
     from recado.overlay.client import NodeClient
 
@@ -243,23 +243,8 @@ def subscribe(
         client.ask("subscribe", subscription=record, keep=keep, follow=not detach)
         complain(f"subscribed as {record['id']}")
         if not detach:
-            _follow(client.stream(), count, for_people(json))
+            show_items(client.stream(), count, for_people(json))
     return 0
-
-
-def _follow(items: Iterator[dict[str, Any]], count: int, people: bool) -> None:
-    out = console()
-    for item in items:
-        if people:
-            from recado.cli.overlay import item_line
-
-            out.print(item_line(item), soft_wrap=True)
-        else:
-            write_json(item)
-            sys.stdout.flush()
-        count -= "event" in item
-        if count == 0 and "event" in item:
-            return
 
 
 def follow(id: str, /, *, count: Count = 0, json: bool = False, node: NodeName = "") -> int:
@@ -276,12 +261,13 @@ def follow(id: str, /, *, count: Count = 0, json: bool = False, node: NodeName =
     node
         The node that subscribed.
     """
+    from recado.cli.overlay import show_items
     from recado.overlay.addresses import find_node
     from recado.overlay.client import NodeClient
 
     with closing(NodeClient(find_node(node))) as client:
         client.ask("follow", id=id)
-        _follow(client.stream(), count, for_people(json))
+        show_items(client.stream(), count, for_people(json))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -364,6 +365,20 @@ def item_line(item: Mapping[str, Any]) -> Text:
     line = Text(str(event.pop("id")), style="bold")
     line.append(f"  {event.pop('type', '')}  ", style="cyan")
     return line.append("  ".join(f"{name}={_value(value)}" for name, value in event.items()))
+
+
+def show_items(items: Iterable[Mapping[str, Any]], count: int, people: bool) -> None:
+    """What a subscription brings, as it comes, until there were ``count`` events; 0 means for ever."""
+    out = console()
+    for item in items:
+        if people:
+            out.print(item_line(item), soft_wrap=True)
+        else:
+            write_json(item)
+            sys.stdout.flush()
+        count -= "event" in item
+        if count == 0 and "event" in item:
+            return
 
 
 def show_story(steps: Sequence[Mapping[str, Any]], json: bool) -> int:

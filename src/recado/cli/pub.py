@@ -136,7 +136,12 @@ async def _publish(source: Iterator[Any], where: ServiceFlags, rate: float | Non
     from recado.client.options import Options
 
     options = Options(
-        target=where.target(), device=f"pub-{secrets.token_hex(8)}", existing="leave", window=1, timeout=0
+        target=where.target(),
+        device=f"pub-{secrets.token_hex(8)}",
+        random_device=True,
+        existing="leave",
+        window=1,
+        timeout=0,
     )
     async with Client(options) as client:
         return await _Run(client, people).all(_at_rate(source, rate))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
+from recado.cli.inputs import Counts, Problems, read_events, read_subscriptions
 from recado.cli.output import complain, console, for_people, plural, write_json, write_line
 from recado.cli.verb import FAILED, OK, verb
 from recado.errors import RecadoError
@@ -17,20 +21,25 @@ from recado.filters.expression import format_expression
 from recado.filters.records import read_subscription
 from recado.filters.syntax import Syntax, parse_filter
 from recado.model.codec import read_event, write_flat
-from recado.model.event import Event
+from recado.model.event import ENVELOPE, Event
 from recado.model.flat import jsonable
 from recado.model.subscription import Subscription
 from recado.semantics import engine
-from recado.semantics.alignment import Alignment, Pair, constraint_names, rename_event, rewrite
+from recado.semantics.alignment import Alignment, Pair, constraint_names, rename_event, rewrite, tell_units
 from recado.semantics.engine import Semantics
+from recado.semantics.files import read_limited
 from recado.semantics.lexicon import languages as added
 from recado.semantics.lexicon.information import load_lexicon
 from recado.semantics.lexicon.wordnet import LexiconError
+from recado.semantics.mapping import CANDIDATES, NAMES, Mapping, decide_many, export_decisions, import_decisions
+from recado.semantics.mapping import map_names as find_candidates
 from recado.semantics.match import attribute_names, resolve, semantic_match
 from recado.semantics.measures import registry
 from recado.semantics.names import Words, plain_words
-from recado.semantics.overrides import Open, ReviewList, review_path
+from recado.semantics.overrides import OVERRIDES_BYTES, Open, ReviewList, review_path
 from recado.semantics.settings import SemanticSettings, read_settings
+
+SCHEMA_DEPTH = 8
 
 # --- ``recado semantics review``: uncertain pairs of names, and what a person says of them ---------------------------
 
@@ -153,7 +162,7 @@ class Knowledge:
     Parameters
     ----------
     language
-        A language of the names, as a code; several are tried in this order.
+        A language of the names, as a code; if there are several, all are tried.
     overrides
         TOML or JSON file of similarities that win over every measure.
     frequencies
@@ -458,9 +467,11 @@ def align(
     asked, happened = _subscription(subscription, syntax), _event(event)
     settings = wanted.settings(knowledge.language, asked.semantic)
     semantics = knowledge.semantics()
-    alignment = semantics.align(constraint_names(asked.filter), attribute_names(happened), settings)
+    aligned = semantics.align(constraint_names(asked.filter), attribute_names(happened), settings)
+    alignment = tell_units(happened, aligned)
     matched = semantic_match(happened, asked, settings, semantics) is not None
-    filter = format_expression(resolve(rewrite(asked.filter, alignment), happened, settings, semantics))
+    rewritten = rewrite(asked.filter, alignment)
+    filter = format_expression(resolve(rewritten, happened, settings, semantics, alignment.readings()))
     if for_people(json):
         _show_alignment(alignment, filter, matched)
         if settings.rename:
@@ -511,6 +522,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "words": list(pair.words),
         "attribute_words": list(pair.attribute_words),
         "nearest": pair.nearest,
+        "converted": pair.reading.explain() if pair.reading is not None else "",
     }
 
 
@@ -521,7 +533,8 @@ def _show_alignment(alignment: Alignment, filter: str, matched: bool) -> None:
     for pair in alignment.pairs:
         found = pair.attribute if pair.attribute is not None else "none"
         near = f" (nearest: {pair.nearest})" if pair.attribute is None and pair.nearest is not None else ""
-        table.add_row(pair.constraint, found, f"{pair.similarity:.3f}", pair.reason + near)
+        converted = f", {pair.reading.explain()}" if pair.reading is not None and pair.reading.explain() else ""
+        table.add_row(pair.constraint, found, f"{pair.similarity:.3f}", pair.reason + near + converted)
     out = console()
     out.print(table)
     out.print(f"by {alignment.measure}, threshold {alignment.threshold:g}", style="dim")
@@ -541,6 +554,179 @@ def _note(alignment: Alignment, settings: SemanticSettings) -> None:
     complain(f"{plural(len(uncertain), 'uncertain pair')} put on the review list")
 
 
+# --- ``recado semantics map``: which attributes may stand for the names that are asked for, for a person to decide ----
+
+
+Pairs = Annotated[tuple[tuple[str, str], ...], Parameter(negative=())]
+
+
+def map_names(
+    subscriptions: str,
+    events: str,
+    /,
+    *,
+    wanted: Wanted = Wanted(),  # noqa: B008  # frozen
+    knowledge: Knowledge = Knowledge(),  # noqa: B008  # frozen
+    most: int = CANDIDATES,
+    accept: Pairs = (),
+    refuse: Pairs = (),
+    undo: Pairs = (),
+    accept_from: float | None = None,
+    refuse_below: float | None = None,
+    export_to: Annotated[Path | None, Parameter(name="--export")] = None,
+    import_from: Annotated[Path | None, Parameter(name="--import")] = None,
+    json: bool = False,
+) -> int:
+    """Show which attributes may stand for the names that subscriptions ask for, and decide.
+
+    Candidates are ranked, with a confidence and a reason. Names that no attribute stands for come last. Decisions are
+    remembered as those of `recado semantics review` are, and can be written to a file that --overrides reads.
+
+    Examples:
+      recado semantics map subscriptions.ndjson events.ndjson
+      recado semantics map asked.schema.json said.schema.json -l en -l pt
+      recado semantics map subscriptions.ndjson events.ndjson --accept-from 0.6 --refuse-below 0.2 --export pairs.json
+      recado semantics map subscriptions.ndjson events.ndjson --undo "sale price" price
+
+    Parameters
+    ----------
+    subscriptions
+        File of subscriptions, or a JSON Schema whose properties are the names that are asked for.
+    events
+        File of events, or a JSON Schema whose properties are the attributes.
+    most
+        Candidates of each name.
+    accept
+        Two names that mean the same; may be given several times.
+    refuse
+        Two names that do not.
+    undo
+        Two names whose decision is forgotten.
+    accept_from
+        Accept the best candidate of each name that has at least this confidence and no veto.
+    refuse_below
+        Refuse all candidates with less confidence.
+    export_to
+        Write all decisions to this JSON file, which --overrides reads.
+    import_from
+        Take the decisions of such a file first.
+    json
+        Write NDJSON even on a terminal.
+    """
+    listed = ReviewList.load()
+    taken = import_decisions(listed, import_from) if import_from is not None else 0
+    for pairs, yes in ((accept, True), (refuse, False)):
+        for one, other in pairs:
+            listed.decide(one, other, accept=yes)
+    for one, other in undo:
+        if not listed.undo(one, other):
+            raise RecadoError(f"nothing was decided of {one!r} and {other!r}")
+    if taken or accept or refuse or undo:
+        listed.save()
+    names, attributes = _ask_names(subscriptions), _said_names(events)
+    settings = wanted.settings(knowledge.language)
+    mapping = find_candidates(knowledge.semantics(), names, attributes, settings, most)
+    if accept_from is not None or refuse_below is not None:
+        accepted, refused = decide_many(listed, mapping.candidates, accept_from, refuse_below)
+        listed.save()
+        complain(f"{plural(accepted, 'pair')} accepted, {plural(refused, 'pair')} refused")
+        mapping = find_candidates(knowledge.semantics(), names, attributes, settings, most)
+    if export_to is not None:
+        complain(f"{plural(export_decisions(listed, export_to), 'decision')} written to {export_to}")
+    _show_mapping(mapping, json)
+    return OK
+
+
+def _show_mapping(mapping: Mapping, json: bool) -> None:
+    if not for_people(json):
+        for one in mapping.candidates:
+            write_json(msgspec.to_builtins(one))
+        for name in mapping.missing:
+            write_json({"name": name, "attribute": None, "state": "missing"})
+        return
+    from rich.table import Table
+
+    table = Table("name", "attribute", "confidence", "state", "why", box=None, header_style="bold", pad_edge=False)
+    before = ""
+    for one in mapping.candidates:
+        why = f"{one.reason}, {one.converted}" if one.converted else one.reason
+        table.add_row(one.name if one.name != before else "", one.attribute, f"{one.confidence:.3f}", one.state, why)
+        before = one.name
+    out = console()
+    out.print(table if table.row_count else "no candidates")
+    if mapping.missing:
+        out.print(f"asked for, and no event has it: {', '.join(mapping.missing)}")
+
+
+def _ask_names(path: str) -> list[str]:
+    properties = _schema_properties(path)
+    if properties is not None:
+        return properties
+    problems = Problems(strict=True)
+    found: dict[str, None] = {}
+    for subscription in read_subscriptions(path, problems):
+        found |= dict.fromkeys(name for name in constraint_names(subscription.filter) if name not in ENVELOPE)
+    return [*found]
+
+
+def _said_names(path: str) -> list[str]:
+    properties = _schema_properties(path)
+    if properties is not None:
+        return properties
+    found: dict[str, None] = {}
+    for event in read_events(path, Problems(strict=True), Counts()):
+        found |= dict.fromkeys(name for name in attribute_names(event) if name not in ENVELOPE)
+    return [*found]
+
+
+def _schema_properties(path: str) -> list[str] | None:
+    """The properties of a JSON Schema, with dots between those of nested objects; None if the file is none."""
+    if not path.endswith(".json"):
+        return None
+    try:
+        schema = msgspec.json.decode(read_limited(Path(path), OVERRIDES_BYTES, "the schema"))
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(schema, dict):
+        return None
+    if not isinstance(schema.get("properties"), dict) and _SCHEMA_MARKS.isdisjoint(schema):
+        return None
+    return [name for name in dict.fromkeys(islice(_properties(schema, schema, "", ()), NAMES + 1)) if name]
+
+
+_SCHEMA_MARKS = frozenset({"$schema", "$defs", "definitions"})
+
+
+def _properties(schema: dict[str, Any], node: object, name: str, followed: tuple[str, ...]) -> Iterator[str]:
+    """The names below a node of a schema; references inside the file are followed, each once on the way down."""
+    parts = list(_parts(schema, node, followed)) if name.count(".") < SCHEMA_DEPTH else []
+    below = [(part["properties"], refs) for part, refs in parts if isinstance(part.get("properties"), dict)]
+    if not any(properties for properties, _ in below):
+        yield name
+    for properties, refs in below:
+        for inner, about in properties.items():
+            yield from _properties(schema, about, f"{name}.{inner}" if name else inner, refs)
+
+
+def _parts(schema: dict[str, Any], node: object, followed: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """A node and what it is put together of: references, alternatives, the elements of an array."""
+    if not isinstance(node, dict):
+        return
+    yield node, followed
+    ref = node.get("$ref")
+    if isinstance(ref, str) and ref.startswith("#/") and ref not in followed:
+        yield from _parts(schema, _find_node(schema, ref), (*followed, ref))
+    for inner in (*(one for word in ("allOf", "anyOf", "oneOf") for one in node.get(word) or ()), node.get("items")):
+        yield from _parts(schema, inner, followed)
+
+
+def _find_node(schema: dict[str, Any], ref: str) -> object:
+    node: object = schema
+    for step in ref[2:].split("/"):
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
+
+
 _HELP = """\
   recado semantics explain "sale price" "price" "country"
   recado semantics align '{sale price, GT, 50}' '{"product": "book", "price": 60}'
@@ -553,6 +739,7 @@ app.command(explain, name="explain", help="Show how alike names are, by several 
 app.command(words, name="words", help="Show the words of a name and what is known of them.")
 app.command(measures, name="measures", help="List the measures, their options and thresholds.")
 app.command(align, name="align", help="Match an event with a subscription that uses other words.")
+app.command(map_names, name="map", help="Map the names of subscriptions to those of events, and decide.")
 app.command(add_language, name="add-language", help="Add a language to the lexicon.")
 app.command(languages, name="languages", help="List the languages that names can be in.")
 app.command(review, name="review", help="Look at uncertain pairs of names, accept or refuse them.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +31,7 @@ Or with curl:
 It listens on loopback unless --host or the configuration says otherwise, and then it needs tokens (recado token add).
 Without --data everything is kept in ./recado-data.
 
-Signals: SIGTERM and Ctrl-C drain and stop; SIGHUP reads tokens and log level again.
+Signals: SIGTERM and Ctrl-C drain and stop; SIGHUP reads tokens, certificates and log level again.
 """
 
 app = verb("serve", epilogue=_HELP)
@@ -64,19 +65,28 @@ def serve(
     print_config
         Print the whole configuration with its meanings, and stop.
     check_config
-        Read a file, say what is wrong with it, and stop.
+        Read a file, say what is wrong with it, and stop: all that the service would refuse to start with, but for a
+        port that is in use and a folder that has a service.
     """
     from recado.server.config import config_text
 
     if check_config is not None:
-        service_config(check_config)
-        write_line(f"{check_config} is right")
-        return OK
+        return _check(service_config(check_config, data, host, port, sip), check_config)
     chosen = service_config(config, data, host, port, sip)
     if print_config:
         sys.stdout.write(config_text(chosen))
         return OK
     return _serve(chosen, config)
+
+
+def _check(config: Config, path: Path) -> int:
+    import asyncio
+
+    from recado.server.server import check_config
+
+    asyncio.run(check_config(config))
+    write_line(f"{path} is right")
+    return OK
 
 
 def _serve(config: Config, path: Path | None) -> int:
@@ -85,8 +95,11 @@ def _serve(config: Config, path: Path | None) -> int:
     from recado.errors import RecadoError
     from recado.server.config import ConfigError
     from recado.server.logs import configure_logs
+    from recado.server.spans import configure_export
 
     configure_logs(config.logging)
+    end_export = configure_export()
+    os.umask(0o077)  # whatever is made from here on is this user's alone
     try:
         asyncio.run(_run(config, path))
     except ConfigError as error:
@@ -95,6 +108,8 @@ def _serve(config: Config, path: Path | None) -> int:
     except RecadoError as error:
         complain(f"recado: the service cannot run: {error}")
         return FAILED
+    finally:
+        end_export()
     return OK
 
 

@@ -1,8 +1,9 @@
-"""The service in ``recado demo``: two subscribers, one of whom goes away and comes back on another address.
+"""The service in ``recado demo``: three subscribers, one of whom goes away and comes back on another address.
 
 A service is started on free ports of this machine. Ana subscribes from 127.0.0.2, over SIP and RUDP, and is switched
 off while quotes are published; she comes back on 127.0.0.3 and gets what she missed. Bruno names things otherwise:
-"share" and "cost" instead of Stock and Price. What both received is compared with what the plain evaluator says
+"share" and "cost" instead of Stock and Price. Carla counts in seconds what the exchange counts in milliseconds. What
+they received is compared with what the plain evaluator says
 they should have. The log that the service wrote is what the demo goes on with on Spark.
 """
 
@@ -35,6 +36,8 @@ SEED = 20261116
 ANA = 'Stock == "S001" and Price < 60'
 BRUNO = "{share, EQ, S000; cost, GT, 50}"
 BRUNO_MEANS = 'Stock == "S000" and Price > 50'
+CARLA = "{delay_s, GT, 3.9}"
+CARLA_MEANS = "delay_ms > 3900"
 _PATIENCE = 60.0
 
 
@@ -66,6 +69,7 @@ class Outcome(msgspec.Struct):
     published_per_second: float
     ana: Received
     bruno: Received
+    carla: Received
 
 
 def run_service(out: Path, quotes: int = QUOTES) -> Outcome:
@@ -80,7 +84,7 @@ def run_service(out: Path, quotes: int = QUOTES) -> Outcome:
     with screen.status("a service starts, quotes are published, Ana moves"):
         outcome = asyncio.run(_run(out, quotes))
     screen.print("Ana listens on 127.0.0.2, is switched off, and comes back on 127.0.0.3.")
-    screen.print("Bruno has other words for Stock and Price.")
+    screen.print("Bruno has other words for Stock and Price. Carla asks in seconds; the exchange says milliseconds.")
     screen.print()
     screen.print(_table(outcome))
     screen.print()
@@ -96,17 +100,18 @@ async def _run(out: Path, quotes: int) -> Outcome:
     from recado.server.server import Server
 
     events = list(some_quotes(quotes))
-    ana, bruno = Received(_matching(events, ANA)), Received(_matching(events, BRUNO_MEANS))
+    ana, bruno, carla = (Received(_matching(events, asked)) for asked in (ANA, BRUNO_MEANS, CARLA_MEANS))
     sip = {"registrar": "embedded", "port": 0, "rudp_port": 0}
     config = make_config({"data": str(out), "http": {"port": 0}, "sip": sip, "logging": {"level": "warning"}})
     async with Server.start(config) as server:
         await server.engine.when_loaded()
-        async with connect(_web(server, "bruno")) as bruno_client:
+        async with connect(_web(server, "bruno")) as bruno_client, connect(_web(server, "carla")) as carla_client:
             dear = await bruno_client.subscribe(BRUNO, semantic=True, id="dear").ready()
-            reading = asyncio.create_task(_read(dear, bruno))
+            slow = await carla_client.subscribe(CARLA, semantic=True, id="slow").ready()
+            reading = asyncio.gather(_read(dear, bruno), _read(slow, carla))
             seconds = await _publish(server, events, ana)
             await asyncio.wait_for(reading, _PATIENCE)
-    return Outcome(out / "log", quotes, quotes / seconds, ana, bruno)
+    return Outcome(out / "log", quotes, quotes / seconds, ana, bruno, carla)
 
 
 async def _publish(server: Server, events: list[dict[str, Any]], ana: Received) -> float:
@@ -172,6 +177,7 @@ def some_quotes(count: int) -> Iterator[dict[str, Any]]:
             "Stock": f"S{int(SYMBOLS * drawn.random() ** 3):03d}",
             "Price": drawn.randrange(0, 10_000) / 100,
             "Volume": drawn.randrange(0, 10_000),
+            "delay_ms": number * 7_919 % 4_000,
         }
 
 
@@ -193,7 +199,11 @@ def _table(outcome: Outcome) -> Table:
     table.add_column("asked for")
     for name in ("wanted", "got", "waited", "lost", "repeated"):
         table.add_column(name, justify="right")
-    for name, asked, one in (("Ana", ANA, outcome.ana), ("Bruno", BRUNO, outcome.bruno)):
+    for name, asked, one in (
+        ("Ana", ANA, outcome.ana),
+        ("Bruno", BRUNO, outcome.bruno),
+        ("Carla", CARLA, outcome.carla),
+    ):
         counts = (len(one.wanted), one.got.total(), one.waited, one.lost, one.repeated)
         table.add_row(name, asked, *(f"{count:,}" for count in counts))
     return table

@@ -15,22 +15,27 @@ A notification is written for people, as JSON, or as a format says:
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recado.cli.flags import ServiceFlags
+from recado.cli.flags import ListFlags, ServiceFlags
 from recado.cli.output import console, for_people, write_json
 from recado.errors import RecadoError
+
+if TYPE_CHECKING:
+    from recado.client.http import HttpClient
 
 _PIECE = re.compile(r"%\{([^}]*)\}|%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 _ENVELOPE = ("id", "type", "source", "time")
 _encode = msgspec.json.Encoder().encode
 
+_PAGE = 1_000
 Row = dict[str, Any]
 
 
@@ -105,12 +110,32 @@ _LETTERS: dict[str, Callable[[Row], str]] = {
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def show_listing(where: ServiceFlags, what: str, of: str, columns: Sequence[str], json: bool) -> int:
-    """List sessions, mailboxes or subscriptions: the caller's own, those of a user, or everybody's."""
+def show_listing(where: ServiceFlags, what: str, which: ListFlags, columns: Sequence[str], path: str = "") -> int:
+    """List sessions, mailboxes or subscriptions, all pages of them: NDJSON as they come, a table at the end.
+
+    ``what`` they are called; ``path`` is where they are, unless it is the list of that name.
+    """
     with where.http() as http:
-        rows = http.call("GET", f"/v1/{what}", query={"user": of})[what]
-    show_rows(rows, columns, json, f"no {what}")
+        rows = itertools.islice(read_list(http, what, which, path or f"/v1/{what}"), which.limit or None)
+        if for_people(which.json):
+            show_rows(list(rows), columns, which.json, f"no {what}")
+        else:
+            for row in rows:
+                write_json(row)
     return 0
+
+
+def read_list(http: HttpClient, what: str, which: ListFlags, path: str) -> Iterator[dict[str, Any]]:
+    """The entries of a list of the service, one page after the other."""
+    query: dict[str, Any] = {"user": which.of, "prefix": which.prefix, "limit": which.limit or None}
+    if which.limit > _PAGE:
+        query["limit"] = _PAGE
+    while True:
+        page = http.call("GET", path, query=query)
+        yield from page[what]
+        query["after"] = page.get("next")
+        if query["after"] is None:
+            return
 
 
 def show_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], json: bool, nothing: str) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from recado.cli.output import complain, console, for_people, plural, write_json, write_line
 from recado.cli.verb import BAD_INPUT, OK, import_from_here, verb
 
 if TYPE_CHECKING:
+    from recado.sim.recording import Recording
     from recado.sim.runs.run import Outcome
     from recado.sim.runs.scenario import Run
 
@@ -28,6 +30,7 @@ Examples:
   recado sim run scenario.toml --dry-run
   recado sim run scenario.toml --out results
   recado sim plot results --x topology.nodes --y subscribe.messages --by topology.kind
+  recado sim draw scenario.toml --out run.html
 """
 
 app = verb("sim", help="Run scenarios of the simulator and draw the results.", epilogue=_HELP)
@@ -46,6 +49,8 @@ def run(
     pick: int | None = None,
     trace_node: str | None = None,
     trace_event: str | None = None,
+    record: Path | None = None,
+    record_limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     json: bool = False,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False,
 ) -> int:
@@ -74,6 +79,10 @@ def run(
         Repeat one run (the first, or --pick) and tell what happened at this node.
     trace_event
         Repeat one run and tell how this event travelled, as in e17.
+    record
+        Repeat one run and write what happened into this file, as NDJSON, for `recado sim draw`.
+    record_limit
+        Transmissions that are kept; of more, one of two, four, ... is. 200,000 if not given.
     json
         Write NDJSON even on a terminal.
     quiet
@@ -88,6 +97,8 @@ def run(
         return BAD_INPUT
     if trace_node is not None or trace_event is not None:
         return _trace(runs[pick or 0], trace_node, trace_event)
+    if record is not None:
+        return _record(runs[pick or 0], record, record_limit)
     if dry_run:
         _list(runs, json)
         return OK
@@ -149,6 +160,18 @@ def _trace(run: Run, node: str | None, event: str | None) -> int:
 
     for line in replay(run, node, event):
         write_line(line)
+    return OK
+
+
+def _record(run: Run, path: Path, limit: int | None) -> int:
+    from recado.sim.recording import LIMIT, write_recording
+    from recado.sim.runs.run import record
+
+    recording = record(run, limit or LIMIT)
+    write_recording(recording, path)
+    for note in recording.header.notes:
+        complain(f"recado: {note}")
+    complain(f"wrote {path}")
     return OK
 
 
@@ -250,3 +273,71 @@ def plot(
     for path in paths:
         complain(f"wrote {path}")
     return OK
+
+
+@app.command
+def draw(
+    run: Path,
+    /,
+    *,
+    out: Path | None = None,
+    pick: int = 0,
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    picture: tuple[str, Path] | None = None,
+    subscription: str = "",
+    publication: str = "",
+) -> int:
+    """Draw a run as a page for a browser: who sent what, who held what, and how publications travelled.
+
+    The page is one file and needs no network. It has a time slider, counters, and a choice of subscriptions,
+    publications and nodes.
+
+    Parameters
+    ----------
+    run
+        What `recado sim run --record` wrote; or a scenario, of which one run is done again.
+    out
+        The page; beside the run, ending in .html, if not given.
+    pick
+        With a scenario, the run with this number in the list of `recado sim run --dry-run`.
+    limit
+        With a scenario, the transmissions that are kept; 200,000 if not given.
+    picture
+        Instead of a page, one moment as a picture: a time, or end, and a file ending in .svg.
+    subscription
+        In the picture, show who holds this subscription.
+    publication
+        In the picture, show what was sent about this publication up to then.
+    """
+    from recado.sim.drawing.page import draw_page
+    from recado.sim.drawing.picture import Choice, draw_picture, moment_of
+
+    recording = _recording_of(run, pick, limit)
+    if picture is not None:
+        time, path = picture
+        text = draw_picture(recording, moment_of(recording, time), Choice(subscription, publication))
+    elif subscription or publication:
+        complain("recado: --subscription and --publication are for a --picture; on a page they are chosen there")
+        return BAD_INPUT
+    else:
+        path, text = out or run.with_suffix(".html"), draw_page(recording)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    complain(f"wrote {path}")
+    return OK
+
+
+def _recording_of(run: Path, pick: int, limit: int | None) -> Recording:
+    """A recording that was made before; or, from a scenario, one that is made now."""
+    from recado.sim.recording import LIMIT, RecordingError, read_recording
+
+    if run.suffix.lower() != ".toml":
+        return read_recording(run)
+    from recado.sim.runs.run import record
+    from recado.sim.runs.scenario import read_scenario
+
+    import_from_here()
+    runs = read_scenario(run).runs()
+    if not 0 <= pick < len(runs):
+        raise RecordingError(f"--pick {pick}: the runs are numbered 0 to {len(runs) - 1}")
+    return record(runs[pick], limit or LIMIT)

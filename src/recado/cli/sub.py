@@ -101,6 +101,7 @@ async def _listen(listener: _Listener, record: dict[str, Any], timeout: float | 
 
     async with Client(_options(record["id"], where)) as client:
         subscription = await client.subscribe(**record, auto_ack=False).ready()
+        complain(f"subscribed as {record['id']}" if record["id"] else "subscribed")
         try:
             async with asyncio.timeout(timeout):
                 await listener.listen(client, subscription, record)
@@ -117,6 +118,7 @@ def _options(durable: str | None, where: ServiceFlags) -> Options:
     return Options(
         target=where.target("" if durable else name),
         device=name,
+        random_device=not durable,
         existing="leave",
         timeout=0,
         on_state=_ConnectionTeller(),

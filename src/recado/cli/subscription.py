@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from recado.cli.flags import ServiceFlags
+from recado.cli.flags import ListFlags, ServiceFlags
 from recado.cli.output import complain, plural, write_line
 from recado.cli.service_output import show_listing
 from recado.cli.verb import Positive, verb
@@ -22,17 +22,9 @@ _COLUMNS = ("user", "id", "type", "filter", "scope", "device", "expires_at")
 
 
 @app.command
-def ls(*, of: str = "", json: bool = False, where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # frozen, made once
-    """List subscriptions: your own or, with an administrator's token, those of others.
-
-    Parameters
-    ----------
-    of
-        Those of this user; '*' for those of everybody.
-    json
-        Write NDJSON even on a terminal.
-    """
-    return show_listing(where, "subscriptions", of, _COLUMNS, json)
+def ls(*, which: ListFlags = ListFlags(), where: ServiceFlags = ServiceFlags()) -> int:  # noqa: B008  # frozen, made once
+    """List subscriptions: your own or, with an administrator's token, those of others."""
+    return show_listing(where, "subscriptions", which, _COLUMNS)
 
 
 @app.command

@@ -10,6 +10,7 @@ import getpass
 import logging
 import secrets
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from itertools import count
 from math import isfinite
@@ -24,9 +25,10 @@ from recado.client.options import Options
 from recado.client.session import Session
 from recado.client.subscription import ClientSubscription
 from recado.client.urls import resolve
-from recado.errors import EventError
+from recado.errors import EventError, SubscriptionError
 from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
+from recado.model.tracing import with_trace
 from recado.protocols.session import commands as words
 from recado.protocols.session.commands import Existing, OnCancelled
 from recado.protocols.session.messages import Gap
@@ -84,7 +86,7 @@ def connect(
     - ``window``: how many notifications may be here and not acknowledged.
     - ``timeout``: seconds for the first connection; 0 makes one attempt, None waits for ever.
     - ``first_wait``, ``longest_wait``: the pause in seconds before connecting again is drawn from 0 to a bound that
-      doubles from the first to the longest.
+      doubles from the first to the longest; it is at most half as long as there has been no connection.
     - ``keepalive``: after so many seconds of silence the service is asked, and after twice as many given up.
     - ``on_state(state, reason)``: called with CONNECTED, DISCONNECTED or ENDED, and why.
     - ``on_gap(gap)``: called when the service dropped notifications.
@@ -94,13 +96,16 @@ def connect(
     target = resolve(url)
     user = user or target.user or ("" if target.token else getpass.getuser())
     state_file = StateFile(Path(state)) if state is not None else None
-    device = device or target.device or (state_file.device if state_file else "") or f"d-{secrets.token_hex(8)}"
+    device = device or target.device or (state_file.device if state_file else "")
+    random_device = not device and state_file is None
+    device = device or f"d-{secrets.token_hex(8)}"
     if state_file is not None:
         state_file.device = device
     return Client(
         Options(
             target=msgspec.structs.replace(target, user=user),
             device=device,
+            random_device=random_device,
             state=state_file,
             existing=existing,
             on_cancelled=on_cancelled,
@@ -141,12 +146,15 @@ class Client:
     ) -> None:
         await self.close(finish=error is None)
 
-    async def close(self, *, finish: bool = True, drain: float = 5.0) -> None:
+    async def close(self, *, finish: bool = True, drain: float = 5.0, forget: bool | None = None) -> None:
         """End the session: wait for answers (at most ``drain`` seconds), end what is not durable, say good-bye.
 
-        With ``finish`` the notifications that loops have in hand are acknowledged. A second time does nothing.
+        With ``finish`` the notifications that loops have in hand are acknowledged. With ``forget`` the device does not
+        come back: where every device has a mailbox of its own, the service gives it up. Without a word about it that
+        is so for a device whose name was drawn at random. A second time does nothing.
         """
-        await self._session.close(finish=finish, drain=drain)
+        forget = self.options.random_device if forget is None else forget
+        await self._session.close(finish=finish, drain=drain, forget=forget)
 
     # -- how it stands
 
@@ -224,7 +232,7 @@ class Client:
     def publish_soon(self, what: Publishable, attributes: Mapping[str, Any] | None = None) -> asyncio.Future[int]:
         """The same without waiting: a future of the position. TooManyInFlight if ``in_flight`` are unanswered."""
         self._session.check_room()
-        return self._session.publish(_encode_event(what, attributes, self._ids))
+        return self._session.publish(_add_trace(_encode_event(what, attributes, self._ids)))
 
     async def publish_all(self, events: Iterable[Publishable]) -> list[int]:
         """Publish many, ``in_flight`` at a time, in order; their positions."""
@@ -278,7 +286,8 @@ class Client:
         - ``webhook``: POST the notifications to a URL instead of bringing them here (docs/webhooks.md).
         - ``auto_ack``: acknowledge a notification when the loop asks for the next one; else ``Notification.ack`` does.
 
-        A filter that the service does not accept raises Refused where the subscription is first awaited.
+        A filter that the service does not accept raises Refused where the subscription is first awaited, one that is no
+        text (a lone surrogate) a SubscriptionError at once.
         """
         durable = id is not None
         name = id if id is not None else f"{self._session.inboxes.ephemeral_prefix}{next(self._ids)}"
@@ -295,6 +304,7 @@ class Client:
             "syntax": syntax,
             "webhook": None if webhook is None else dict(webhook),
         }
+        _check_text(record)
         confirmed = self._session.request(words.MakeSubscription, _without_none(record))
         return self._session.add_subscription(name, durable=durable, auto_ack=auto_ack, confirmed=confirmed)
 
@@ -354,6 +364,14 @@ class Client:
             left = None if left is None else left - len(events)
 
 
+def _check_text(record: dict[str, Any]) -> None:
+    for name, value in record.items():
+        try:
+            _encode(value)
+        except UnicodeEncodeError as error:
+            raise SubscriptionError(f"$.{name}: has a lone surrogate at character {error.start + 1}") from None
+
+
 def _without_none(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value is not None}
 
@@ -387,6 +405,15 @@ def _encode_event(what: Publishable, attributes: Mapping[str, Any] | None, ids: 
     return _encode_flat(dict(what) if what.get("id") else {**what, "id": next(ids)})
 
 
+def _add_trace(event: bytes) -> bytes:
+    """Within a span of OpenTelemetry, the event names it, unless it names one already."""
+    otel = sys.modules.get("opentelemetry.trace")  # whoever uses it has imported it
+    if otel is None or not (context := otel.get_current_span().get_span_context()).is_valid:
+        return event
+    parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+    return write_flat(with_trace(read_event(event), parent, context.trace_state.to_header()))
+
+
 def _encode_flat(members: dict[str, Any]) -> bytes:
     """Plain members are sent as they are, since the service checks them anyway; others are checked and spelt here."""
     for value in members.values():
@@ -396,4 +423,7 @@ def _encode_flat(members: dict[str, Any]) -> bytes:
                 read_event(members)
                 return _encode(members)
             return write_flat(read_event(members))
-    return _encode(members)
+    try:
+        return _encode(members)
+    except UnicodeEncodeError:
+        return write_flat(read_event(members))  # says which of them has a lone surrogate

@@ -7,7 +7,6 @@ messages that the agent wants to send in one turn leave together, in few frames.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ import msgspec
 
 from recado import files
 from recado.client.errors import ClientError
+from recado.net.clock import SteadyClock
 from recado.net.driver import Driver
 from recado.protocols import machine
 from recado.protocols.session import commands
@@ -156,7 +156,7 @@ class AgentDriver:
             deliver=application.notified,
             report=self._report,
             persist=self._persist,
-            clock=time.time,
+            clock=SteadyClock(),
             rng=Random(),  # noqa: S311  # jitter is no secret
         )
         self._out: list[m.FromAgent] = []

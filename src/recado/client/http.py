@@ -50,6 +50,11 @@ class HttpClient:
         answer: dict[str, Any] = msgspec.json.decode(content) if content else {}
         return answer
 
+    def text(self, path: str) -> str:
+        """An answer of plain text."""
+        with self._open("GET", path, None, None) as response:
+            return response.read().decode()
+
     def lines(self, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """An answer of JSON lines, as they come."""
         with self._open("GET", path, query, None) as response:
@@ -62,13 +67,16 @@ class HttpClient:
         problems = []
         wanted = {name: value for name, value in (query or {}).items() if value is not None and value != ""}
         for host in self._target.hosts:
-            request = self._client.build_request(
-                method,
-                self._target.http(host) + path,
-                params=wanted,
-                content=None if body is None else msgspec.json.encode(body),
-                headers={} if body is None else {"content-type": "application/json"},
-            )
+            try:
+                request = self._client.build_request(
+                    method,
+                    self._target.http(host) + path,
+                    params=wanted,
+                    content=None if body is None else msgspec.json.encode(body),
+                    headers={} if body is None else {"content-type": "application/json"},
+                )
+            except httpx.InvalidURL as error:
+                raise AddressError(f"{self._target.http(host)!r} leads to no service: {error}") from None
             try:
                 response = self._client.send(request, stream=True)
             except httpx.ConnectError as error:

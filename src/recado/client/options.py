@@ -19,6 +19,7 @@ class Options(msgspec.Struct, kw_only=True):
 
     target: Target
     device: str
+    random_device: bool = False
     state: StateFile | None = None
     existing: Existing = "recover"
     on_cancelled: OnCancelled = "resubscribe"

@@ -60,14 +60,21 @@ class Inboxes:
         return True
 
     def add(self, subscription: ClientSubscription) -> None:
-        """A subscription takes over what is held for it; the one without an id takes all that nobody asks for."""
+        """A subscription takes over what is held for it; the one without an id takes all that nobody asks for.
+
+        If another object stood for the same one, the new one has its place: that takes what the other was not asked
+        for yet, and the other's loop ends.
+        """
         if not subscription.id:
-            self._rest = subscription
+            before, self._rest = self._rest, subscription
             names = list(self._held)
         else:
+            before = self._by_id.get(subscription.id)
             self._by_id[subscription.id] = subscription
             names = [subscription.id]
         held = [notify for name in names for notify in self._held.pop(name, ())]
+        if before is not None:
+            held += before.hand_over()
         for notify in sorted(held, key=lambda one: one.nid):
             subscription.put(notify)
 
@@ -147,7 +154,7 @@ class Session:
             )
         return Unreachable(f"no event service at {where} ({why}); start one with: recado serve")
 
-    async def close(self, *, finish: bool, drain: float) -> None:
+    async def close(self, *, finish: bool, drain: float, forget: bool) -> None:
         """As ``Client.close`` says."""
         if self._closing:
             return
@@ -159,7 +166,7 @@ class Session:
                 async with asyncio.timeout(drain if finish else min(drain, 1.0)):
                     await self._wind_up()
             self._report_acknowledged()
-            self._driver.ask(words.Leave())
+            self._driver.ask(words.Leave(forget))
         await self._driver.close()
 
     async def _wind_up(self) -> None:

@@ -118,7 +118,8 @@ class ClientSubscription:
     """A subscription in the hands of the application: an asynchronous iterator of notifications, with counts.
 
     ``Client.subscribe`` makes it. Iterating waits for the service's confirmation by itself, and ends when the
-    subscription is cancelled or the client closed. With ``auto_ack`` a notification is acknowledged when the loop asks
+    subscription is cancelled, the client closed, or the same id subscribed to or followed again by this client: the
+    newer object then takes what was not taken. With ``auto_ack`` a notification is acknowledged when the loop asks
     for the next one, so one that the body failed on comes again; leaving ``async with`` without an exception
     acknowledges the last one, too, and ends a subscription that has no id of its own.
     """
@@ -164,6 +165,13 @@ class ClientSubscription:
         """Queue a notification."""
         self._queue.append(notify)
         self._wake()
+
+    def hand_over(self) -> list[Notify]:
+        """Another object stands for the subscription from now on: give what nobody has taken, and end."""
+        queued = list(self._queue)
+        self._queue.clear()
+        self.end()
+        return queued
 
     def end(self, error: Exception | None = None) -> None:
         """No more will come: what is here can still be taken."""

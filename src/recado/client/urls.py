@@ -6,7 +6,8 @@
 ``recados://…``, ``wss://…``, ``https://…``                 the same over TLS
 ``ws://…``, ``http://…``                                    the same as ``recado://``; a path is a prefix
 ``recado+sip://user@domain;registrar=host:port``            SIP and RUDP through the user's home server; further
-                                                            ``broker=``, ``transport=udp|tcp``, ``host=``, ``profile=``
+                                                            ``broker=``, ``transport=udp|tcp|tls``, ``ca=``, ``host=``,
+                                                            ``profile=``
 ==========================================================  =========================================================
 
 Everywhere ``?device=NAME`` may follow. A user name that contains ``:`` or ``/`` is percent-encoded. The token may be
@@ -18,8 +19,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
@@ -37,6 +39,7 @@ _PLAIN, _TLS = ("recado", "ws", "http"), ("recados", "wss", "https")
 _SIP = "recado+sip"
 _EXAMPLE = "recado://ana@localhost:7230 or recado+sip://ana@example.org;registrar=127.0.0.1:5060"
 _SECRET = re.compile(r"(://[^:/@]*):[^@]*@")
+_VISIBLE = re.compile(r"[!-~]*")
 _LONGEST_T1 = 60.0
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
@@ -49,14 +52,18 @@ class SipTarget(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     registrar: Host
     broker: str
-    transport: Literal["udp", "tcp"] = "udp"
+    transport: Literal["udp", "tcp", "tls"] = "udp"
+    ca: str = ""
     host: str = ""
     profile: str = "fast"
     t1: float = 0.5
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A service, and who connects to it. ``sip`` is None for WebSocket."""
+    """A service, and who connects to it. ``sip`` is None for WebSocket.
+
+    Raises an AddressError for a user or a token that no header can hold; it does not show the token.
+    """
 
     hosts: tuple[Host, ...] = ()
     tls: bool = False
@@ -65,6 +72,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     device: str = ""
     sip: SipTarget | None = None
+
+    def __post_init__(self) -> None:
+        if self.sip is None and not _VISIBLE.fullmatch(self.user):
+            raise AddressError(f"{self.user[:80]!r} cannot name a user; use characters of ASCII that can be seen")
+        if self.sip is None and not _VISIBLE.fullmatch(self.token):
+            raise AddressError(
+                "the token holds a character that no token has; write it as 'recado token add' showed it"
+            )
 
     def websocket(self, host: Host) -> str:
         query = f"?user={quote(self.user, safe='')}" if self.user and not self.token else ""
@@ -118,16 +133,18 @@ def _parse_sip(url: str, rest: str) -> Target:
     if not at or not user or not domain:
         raise AddressError(f"{url!r} names no user; write recado+sip://user@domain;registrar=host:port")
     pairs = dict(one.partition("=")[::2] for one in parameters)
-    options = _options(url, pairs, "registrar", "broker", "transport", "host", "profile", "t1")
-    if options.get("transport", "udp") not in ("udp", "tcp"):
-        raise AddressError(f"{url!r}: transport is udp or tcp")
+    options = _options(url, pairs, "registrar", "broker", "transport", "ca", "host", "profile", "t1")
+    transport = options.get("transport") or "udp"
+    if transport not in ("udp", "tcp", "tls"):
+        raise AddressError(f"{url!r}: transport is udp, tcp or tls")
     if options.get("profile", "fast") not in PROFILES:
         raise AddressError(f"{url!r}: profile is one of {', '.join(PROFILES)}")
     sip = SipTarget(
         domain=domain,
-        registrar=_host(url, options.get("registrar") or domain, 5060),
+        registrar=_host(url, options.get("registrar") or domain, 5061 if transport == "tls" else 5060),
         broker=_broker(url, options.get("broker") or f"sip:broker@{domain}"),
-        transport="tcp" if options.get("transport") == "tcp" else "udp",
+        transport=cast(Literal["udp", "tcp", "tls"], transport),
+        ca=unquote(options.get("ca", "")),
         host=options.get("host", ""),
         profile=options.get("profile") or "fast",
         t1=_seconds(url, options.get("t1") or "0.5"),
@@ -177,7 +194,9 @@ def _host(url: str, text: str, port: int) -> Host:
 #
 # Contexts are kept in ``contexts.json`` in the XDG configuration folder (``$XDG_CONFIG_HOME/recado``, or
 # ``~/.config/recado``), readable by its owner alone, because a URL may hold a token. RECADO_URL names a service,
-# RECADO_CONTEXT a context, RECADO_TOKEN a token that the URL need not show.
+# RECADO_CONTEXT a context, RECADO_TOKEN a token that the URL need not show. That token is sent to the hosts of the
+# service that the environment names, or to RECADO_TOKEN_HOST, and beyond loopback only over TLS, unless RECADO_INSECURE
+# is 1.
 
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -223,7 +242,51 @@ def resolve(url: str | None = None, context: str | None = None, environment: Map
     found = url or (None if context else environment.get("RECADO_URL")) or _from_contexts(context, environment)
     target = parse_url(found or DEFAULT_URL)
     token = environment.get("RECADO_TOKEN", "")
-    return msgspec.structs.replace(target, token=token) if token and not target.token else target
+    if not token or target.token:
+        return target
+    _check_token_goes_there(target, bool(url or context), environment)
+    return msgspec.structs.replace(target, token=token)
+
+
+def _check_token_goes_there(target: Target, by_flag: bool, environment: Mapping[str, str]) -> None:
+    """RECADO_TOKEN is for the service that the environment names, and not to be read on the way there."""
+    hosts = _names_of(target)
+    if given := environment.get("RECADO_TOKEN_HOST"):
+        meant = {_same_host(one.strip()) for one in given.split(",")}
+    elif by_flag:
+        usual = environment.get("RECADO_URL") or _from_contexts(None, environment)
+        meant = _names_of(parse_url(usual or DEFAULT_URL))
+    else:
+        meant = hosts
+    if not hosts <= meant:
+        other = ", ".join(sorted(hosts - meant))
+        raise AddressError(
+            f"RECADO_TOKEN is for {', '.join(sorted(meant))}, and is not sent to {other}; write that service's token "
+            f"into its URL, or set RECADO_TOKEN_HOST={other} if it is the same"
+        )
+    clear = target.sip is None and not target.tls and hosts != {_LOOPBACK}
+    if clear and environment.get("RECADO_INSECURE") != "1":
+        raise AddressError(
+            f"RECADO_TOKEN would travel to {target.description()} unencrypted; use recados://, or set "
+            "RECADO_INSECURE=1 where everybody on the way may read it"
+        )
+
+
+_LOOPBACK = "this machine"
+
+
+def _names_of(target: Target) -> set[str]:
+    hosts = target.hosts if target.sip is None else (target.sip.registrar,)
+    return {_same_host(name) for name, _ in hosts}
+
+
+def _same_host(name: str) -> str:
+    """One name for all of loopback."""
+    try:
+        is_loopback = name == "localhost" or ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        is_loopback = False
+    return _LOOPBACK if is_loopback else name.lower()
 
 
 def _from_contexts(context: str | None, environment: Mapping[str, str]) -> str | None:

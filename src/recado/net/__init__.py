@@ -6,7 +6,11 @@ The service, the client and the nodes of an overlay use it; the protocols themse
     endpoint = RudpEndpoint(("127.0.0.2", 0))           # binds; inside a running loop. DatagramError if it cannot
     endpoint.address -> (host, port)                    # for the SDP
     conn_id = endpoint.new_conn_id()                    # for a=rudp-conn of the own SDP
-    link = endpoint.open(remote_address, conn_id, remote_conn_id, on_message, on_failed, settings=profile("fast"))
+    key = new_key()                                     # for a=rudp-key: packets without its tag are not heard
+    link = endpoint.open(
+        remote_address, conn_id, remote_conn_id, on_message, on_failed,
+        local_key=key, remote_key=remote_key, settings=profile("fast"),
+    )
 
     link.post(message, on_done)         # at once; on_done(None) when acknowledged, on_done(error) when given up
                                         # raises LimitError, QueueFull, Unreachable (failed before, or closed)
@@ -28,6 +32,6 @@ loop and may call anything here; what they raise goes to the loop's exception ha
 
 from __future__ import annotations
 
-from recado.net.udp import Address, DatagramError, RudpEndpoint, RudpLink
+from recado.net.udp import Address, DatagramError, RudpEndpoint, RudpLink, new_key
 
-__all__ = ["Address", "DatagramError", "RudpEndpoint", "RudpLink"]
+__all__ = ["Address", "DatagramError", "RudpEndpoint", "RudpLink", "new_key"]

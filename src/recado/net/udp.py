@@ -24,6 +24,7 @@ from recado.protocols.rudp import (
     Counters,
     Disconnected,
     Failed,
+    Heard,
     MoveTo,
     Ping,
     QueueFull,
@@ -33,7 +34,7 @@ from recado.protocols.rudp import (
     Unreachable,
     profile,
 )
-from recado.protocols.rudp.packet import Packet, decode, show
+from recado.protocols.rudp.packet import KEY_BYTES, addressee, show
 
 Address: TypeAlias = tuple[str, int]
 
@@ -178,9 +179,7 @@ class RudpLink:
         self._posted = 0
         self._room = asyncio.Event()
         self.closed = False
-        self.source: Address | None = None
-        """Where the last packet of this connection came from; the peer may be elsewhere than it says."""
-        self.on_source: Callable[[Address], None] = lambda source: None  # called when that changes
+        self.on_source: Callable[[Address], None] = lambda source: None  # called when ``source`` changes
         self._driver = Driver(
             connection,
             send=endpoint.transmit,
@@ -243,6 +242,12 @@ class RudpLink:
         return address
 
     @property
+    def source(self) -> Address | None:
+        """Where the peer was last proven to be; it may be elsewhere than it says."""
+        source: Address | None = self._connection.source
+        return source
+
+    @property
     def rtt_seconds(self) -> float:
         return self._connection.rtt_seconds
 
@@ -255,11 +260,8 @@ class RudpLink:
 
     # -- for the endpoint
 
-    def receive(self, packet: Packet, source: Address) -> None:
-        if source != self.source:
-            self.source = source
-            self._call(self.on_source, source)
-        self._driver.tell(Received(source, packet))
+    def receive(self, datagram: bytes, source: Address) -> None:
+        self._driver.tell(Received(source, datagram))
 
     def refuse(self) -> None:
         """The network says that nobody listens at the remote address."""
@@ -284,6 +286,8 @@ class RudpLink:
             on_done = self._waiting.pop(fact.ref, None)
             if on_done is not None:
                 on_done(fact.error)
+        elif isinstance(fact, Heard):
+            self._call(self.on_source, fact.source)
         elif isinstance(fact, Disconnected):
             self._on_failed(fact.error)
 
@@ -331,7 +335,13 @@ class RudpLink:
 
 # --- Many RUDP connections on one UDP socket, with one timer for all of them -----------------------------------------
 #
-# Packets find their connection by the id that is in them, so neither side's address matters.
+# Packets find their connection by the id that is in them, so neither side's address matters; its tag says whether they
+# are its peer's.
+
+
+def new_key() -> bytes:
+    """A key for the own SDP, of a new connection."""
+    return secrets.token_bytes(KEY_BYTES)
 
 
 class RudpEndpoint:
@@ -361,7 +371,7 @@ class RudpEndpoint:
         return self._unsent_before + self._socket.unsent
 
     def new_conn_id(self) -> int:
-        """A number for the own SDP. It cannot be guessed, since whoever knows it can speak on the connection."""
+        """A number for the own SDP."""
         while True:
             conn_id = secrets.randbits(32)
             if conn_id and conn_id not in self._links:
@@ -375,13 +385,23 @@ class RudpEndpoint:
         on_message: Callable[[bytes], None],
         on_failed: Callable[[Unreachable], None],
         *,
+        local_key: bytes,
+        remote_key: bytes,
         settings: RudpSettings | None = None,
     ) -> RudpLink:
         if local_conn_id in self._links:
             raise DatagramError(f"connection {local_conn_id:08x} is open already; each needs a number of its own")
         check_address(remote_address)
         now = asyncio.get_running_loop().time()
-        connection = RudpConnection(settings or self._settings, local_conn_id, remote_conn_id, remote_address, now)
+        connection = RudpConnection(
+            settings or self._settings,
+            local_conn_id,
+            remote_conn_id,
+            remote_address,
+            now,
+            local_key=local_key,
+            remote_key=remote_key,
+        )
         link = self._links[local_conn_id] = RudpLink(self, connection, on_message, on_failed)
         return link
 
@@ -423,12 +443,12 @@ class RudpEndpoint:
         return UdpSocket(address, self._receive, self._refuse)
 
     def _receive(self, datagram: bytes, source: Address) -> None:
-        packet = decode(datagram)
-        link = None if packet is None else self._links.get(packet.conn_id)
-        if packet is None or link is None:
+        conn_id = addressee(datagram)
+        link = None if conn_id is None else self._links.get(conn_id)
+        if link is None:
             self.strangers += 1
         else:
-            link.receive(packet, source)
+            link.receive(datagram, source)
 
     def _refuse(self, addresses: tuple[Address, ...]) -> None:
         for link in self.links:

@@ -142,11 +142,11 @@ class _Wanting:
         self._subscriptions, self._matcher, self._position = state.subscriptions, matcher, position
         self._subscription_of, self._besides = subscription_of, besides
 
-    def filter_of(self, id: str) -> Filter | None:
-        subscription = self._subscriptions.get(int(id))
+    def filter_of(self, sub_id: str) -> Filter | None:
+        subscription = self._subscriptions.get(int(sub_id))
         if subscription is None or not subscription.since <= self._position < subscription.until:
             return None
-        if id in self._besides or not self._matcher.is_exact(id):
+        if sub_id in self._besides or not self._matcher.is_exact(sub_id):
             return None
         return self._subscription_of(subscription).whole_filter()
 

@@ -22,9 +22,10 @@ import msgspec
 
 from recado.broker.dedup import SeenEvent, SeenEvents
 from recado.errors import LimitError, RecadoError
-from recado.model.codec import write_flat
+from recado.model.codec import read_event, write_flat
 from recado.model.event import Event
 from recado.model.limits import Limits
+from recado.model.tracing import TRACEPARENT, TRACESTATE, without_trace
 from recado.model.values import microseconds
 from recado.server.metrics import Metrics
 from recado.server.permissions import Busy
@@ -33,6 +34,7 @@ from recado.store.protocols import EventLog
 
 _log = logging.getLogger("recado.server")
 _encode = msgspec.json.Encoder().encode
+_UNANSWERED = "unexpected error while answering a publisher"
 Done = Callable[[Sequence[int] | RecadoError], None]
 
 
@@ -50,6 +52,20 @@ class Publication:
         self.done = done
         self.size = sum(len(entry[4]) for entry in entries)
         self.since = perf_counter()
+
+    def place(self, positions: range) -> Sequence[int]:
+        """The positions of all its events, now that those to be stored have these; a range, if they can be one."""
+        if self.fresh:
+            for seen, position in zip(self.seen, positions, strict=True):
+                seen.position = position
+            return positions
+        new = iter(positions)
+        for seen in self.seen:
+            if seen.position < 0:
+                seen.position = next(new)
+        found = [seen.position for seen in self.seen]
+        whole = range(found[0], found[0] + len(found))
+        return whole if list(whole) == found else found
 
 
 class CommittedGroup:
@@ -71,7 +87,9 @@ class CommittedGroup:
 
 
 class LogCommitter:
-    """``committed`` is called on the loop after each commit; while ``throttled()`` no commit begins."""
+    """``committed`` is called on the loop after each commit; while ``throttled()`` no commit begins. ``check`` raises
+    what stands against a commit; it is called in the log's thread.
+    """
 
     def __init__(
         self,
@@ -84,11 +102,12 @@ class LogCommitter:
         waiting_bytes: int,
         committed: Callable[[CommittedGroup], None],
         throttled: Callable[[], bool],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._log, self._loop, self._metrics = log, loop, metrics
         self._limits = limits
         self._commit_events, self._waiting_bytes = commit_events, waiting_bytes
-        self._tell_committed, self._throttled = committed, throttled
+        self._tell_committed, self._throttled, self._check = committed, throttled, check
         self._waiting: deque[Publication] = deque()
         self._bytes = 0
         self._busy = self._scheduled = False
@@ -106,6 +125,8 @@ class LogCommitter:
 
     def remember(self, event_id: str, text: bytes, position: int) -> None:
         """An event of the log, from before this start."""
+        if b'"%b"' % TRACEPARENT.encode() in text or b'"%b"' % TRACESTATE.encode() in text:
+            text = _content(read_event(text), text)
         self._seen.remember(event_id, text, position)
 
     def put(self, user: str, events: Sequence[Event], done: Done) -> None:
@@ -125,7 +146,8 @@ class LogCommitter:
 
     def _deduplicate(self, user: str, events: Sequence[Event], entries: list[Entry], done: Done) -> Publication:
         """Leave out what is stored already, or about to be."""
-        seen, again = self._seen.look_up(user, [event.id for event in events], [entry[4] for entry in entries])
+        contents = [_content(event, entry[4]) for event, entry in zip(events, entries, strict=True)]
+        seen, again = self._seen.look_up(user, [event.id for event in events], contents)
         if again:
             events = [event for number, event in enumerate(events) if number not in again]
             entries = [entry for number, entry in enumerate(entries) if number not in again]
@@ -149,6 +171,7 @@ class LogCommitter:
         """In the log's thread."""
         begun = perf_counter()
         try:
+            self._check()
             ranges = self._log.commit([publication.entries for publication in group])
             at = self._log.latest
         except Exception as error:  # noqa: BLE001  # whatever it is, the publishers must hear of it
@@ -156,9 +179,20 @@ class LogCommitter:
         else:
             self._loop.call_soon_threadsafe(self._finish, group, ranges, at, perf_counter() - begun)
 
+    def probe(self) -> None:
+        """After a failure: look whether the log can be written again, so that the trouble is told no longer than it
+        lasts, also if nobody publishes.
+        """
+        if self.trouble and self.idle:
+            self._busy = True
+            self._thread.submit(self._commit, [])
+
     def _finish(self, group: list[Publication], ranges: list[range], at: datetime, took: float) -> None:
         self.trouble = ""
         self._busy = False
+        if not group:  # a probe
+            self.resume()
+            return
         self._bytes -= sum(publication.size for publication in group)
         self.resume()  # the disk works while the loop answers
         events: list[Event] = []
@@ -168,25 +202,14 @@ class LogCommitter:
             events += publication.events
             users += [publication.user] * len(publication.events)
             texts += [entry[4] for entry in publication.entries]
-            if publication.fresh:
-                for seen, position in zip(publication.seen, positions, strict=True):
-                    seen.position = position
-                _complete(publication, positions)
-            else:
-                self._answer_again(publication, positions)
+            found = publication.place(positions)
+            try:
+                publication.done(found)
+            except Exception:  # noqa: BLE001  # one publisher's fault must not become everybody's
+                _log.exception(_UNANSWERED)
         self._count(group, texts, took)
         if events:
             self._tell_committed(CommittedGroup(ranges[0].start, at, events, texts, users))
-
-    def _answer_again(self, publication: Publication, positions: range) -> None:
-        """Some were stored before; the positions need not be consecutive, then."""
-        new = iter(positions)
-        for seen in publication.seen:
-            if seen.position < 0:
-                seen.position = next(new)
-        found = [seen.position for seen in publication.seen]
-        whole = range(found[0], found[0] + len(found))
-        _complete(publication, whole if list(whole) == found else found)
 
     def _fail(self, group: list[Publication], error: Exception) -> None:
         """Nothing of the group is stored, and it is not remembered as sent."""
@@ -198,7 +221,10 @@ class LogCommitter:
         self._waiting.clear()
         self._bytes = 0
         for publication in group:
-            _complete(publication, Busy(f"{self.trouble}; nothing was stored, try again later"))
+            try:
+                publication.done(Busy(f"{self.trouble}; nothing was stored, try again later"))
+            except Exception:  # noqa: BLE001  # see _finish
+                _log.exception(_UNANSWERED)
 
     def _count(self, group: list[Publication], texts: list[bytes], took: float) -> None:
         metrics, now = self._metrics, perf_counter()
@@ -210,11 +236,10 @@ class LogCommitter:
             metrics.publish_seconds.observe(now - publication.since, len(publication.seen))
 
 
-def _complete(publication: Publication, result: Sequence[int] | RecadoError) -> None:
-    try:
-        publication.done(result)
-    except Exception:  # noqa: BLE001  # one publisher's fault must not become everybody's
-        _log.exception("unexpected error while answering a publisher")
+def _content(event: Event, text: bytes) -> bytes:
+    """What tells an event from another one of the same id: its text, without the trace within which it was sent."""
+    plain = without_trace(event)
+    return text if plain is event else write_flat(plain)
 
 
 def _entry(event: Event, limits: Limits) -> Entry:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from recado.errors import RecadoError
+from recado.model.decoding import explain
 
 _LARGEST = 2**53
 _LONGEST = 1e9  # seconds
@@ -54,7 +55,11 @@ class Sip(_Section, frozen=True):
     rudp_port: Port = 7261
     uri: str = "sip:broker@localhost"
     password: str = ""
-    transport: Literal["udp", "tcp"] = "udp"
+    transport: Literal["udp", "tcp", "tls"] = "udp"
+    certificate: str = ""
+    key: str = ""
+    tls_port: Port = 7262
+    ca: str = ""
     register_expires: Count = 300
     profile: Literal["fast", "classic", "lab"] = "fast"
     t1: Seconds = 0.5
@@ -92,7 +97,7 @@ class Subscriptions(_Section, frozen=True):
 
 
 class Sessions(_Section, frozen=True):
-    """``window`` bounds what a connection has unacknowledged; a vanished device is known for ``leg_ttl_seconds``."""
+    """``window`` bounds what a connection has unacknowledged; who is away is known for ``leg_ttl_seconds``."""
 
     window: Count = 1_024
     devices_per_user: Count = 64
@@ -131,6 +136,7 @@ class Webhooks(_Section, frozen=True):
     first_delay_seconds: Delay = 1
     longest_delay_seconds: Delay = 300
     concurrency: Count = 64
+    concurrency_per_user: Count = 8
     dead_letters: Count = 10_000
 
 
@@ -149,6 +155,7 @@ class Access(_Section, frozen=True):
 class Logging(_Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
+    audit: str = ""
 
 
 class Semantics(_Section, frozen=True):
@@ -220,7 +227,10 @@ def make_config(members: dict[str, Any]) -> Config:
     try:
         config = msgspec.convert(members, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error).replace("Object contains unknown field", "there is no member")) from None
+        raise ConfigError(explain(error, Config)) from None
+    for section, name, value in entries(config):
+        if isinstance(value, str) and "\0" in value:
+            raise ConfigError(f"{'.'.join(filter(None, ('$', section, name)))}: must hold no NUL")
     zone = config.subscriptions.time_zone
     try:
         ZoneInfo(zone)
@@ -247,7 +257,11 @@ MEANINGS: dict[str, str] = {
     "sip.rudp_port": "the port of RUDP",
     "sip.uri": "the address of record that agents call",
     "sip.password": "of the service at the registrar",
-    "sip.transport": '"udp" or "tcp"',
+    "sip.transport": '"udp" or "tcp"; to a home server of others also "tls"',
+    "sip.certificate": "a PEM file; with it and the key the embedded registrar hears other hosts over TLS alone",
+    "sip.key": "the certificate's private key",
+    "sip.tls_port": "the port of SIP over TLS",
+    "sip.ca": 'the authority to trust for "tls"; "" means those of the system',
     "sip.register_expires": "seconds of a registration",
     "sip.profile": 'the timers of RUDP: "fast", "classic" or "lab"',
     "sip.t1": "seconds of the SIP timer T1",
@@ -265,7 +279,7 @@ MEANINGS: dict[str, str] = {
     "subscriptions.ttl_seconds": "the life of a subscription that asks for none",
     "subscriptions.ttl_max_seconds": "the longest one",
     "subscriptions.grace_seconds": "how long an expired one can still be renewed",
-    "subscriptions.sweep_seconds": "how often expired ones are looked for; matching finds them anyway",
+    "subscriptions.sweep_seconds": "how often is looked for what is too old; expired ones end within seconds anyway",
     "subscriptions.per_user": "subscriptions of one user",
     "subscriptions.in_all": "subscriptions of all users",
     "subscriptions.time_zone": "of constraints that name none",
@@ -273,7 +287,7 @@ MEANINGS: dict[str, str] = {
     "sessions.devices_per_user": "devices that are known of one user",
     "sessions.connections": "connections in all",
     "sessions.connections_per_user": "WebSocket sessions of one user",
-    "sessions.leg_ttl_seconds": "how long a vanished device is known",
+    "sessions.leg_ttl_seconds": "how long a device that is away is known",
     "sessions.hello_seconds": "within which a request's head, or HELLO, must be there",
     "sessions.ping_seconds": "a WebSocket that is silent so long is asked for a sign of life, and closed if none comes",
     "sessions.resume_on_data": "a packet from a disconnected SIP device connects it again",
@@ -296,6 +310,7 @@ MEANINGS: dict[str, str] = {
     "webhooks.first_delay_seconds": "the back-off after the first attempt, doubled after each, with full jitter",
     "webhooks.longest_delay_seconds": "the longest back-off",
     "webhooks.concurrency": "requests under way at the same time",
+    "webhooks.concurrency_per_user": "and of one user's webhooks",
     "webhooks.dead_letters": "dead letters that are kept; the oldest go",
     "access.tokens": 'the file of "recado token"; "" means "tokens" in the data folder',
     "access.anonymous": "callers on loopback need no token, and name the user they stand for",
@@ -303,6 +318,7 @@ MEANINGS: dict[str, str] = {
     "access.default_subscribe": "and subscribe to",
     "logging.level": '"debug", "info", "warning" or "error"',
     "logging.format": '"text", "json", or "auto": text on a terminal and JSON elsewhere',
+    "logging.audit": 'a file of who published, subscribed or administered, and from where; "" for none',
     "semantics.always": "understand names by meaning also where a subscription does not ask for it",
     "semantics.measure": "how the similarity of names is measured",
     "semantics.threshold": "names must be more alike than this; 0 means the measure's own threshold",

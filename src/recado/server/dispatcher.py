@@ -144,28 +144,26 @@ class Dispatcher:
         """How often something went wrong inside."""
         return self._faults + self._runner.faults
 
+    def note_fault(self) -> None:
+        """Something went wrong beside matching and delivery, and was logged."""
+        self._faults += 1
+
     def follow(self, group: CommittedGroup) -> None:
         """The log has grown by these, which this process has committed."""
         self.end = group.end
         group.heard = self._loop.time()
         self.tail.append(group)
-        self._begin()
+        if self._running is None and not (self._stopped or self.catching_up):
+            self._running = self._loop.create_task(self._run())
 
     async def catch_up(self, heard: float) -> None:
         """Dispatch what the log has beyond ``position``, and what it gets meanwhile; then follow it.
 
         ``heard`` is since when stored events count as waiting, by the loop's clock.
         """
-        while self.position < self.end:
-            group = self.tail.find(self.position)
-            if group is None:
-                await self._dispatch_from_log(self._first_in_memory(), heard)
-            else:
-                await self._dispatch_part(group)
-                await asyncio.sleep(0)
+        await self._run(heard)
         self.catching_up = False
         self.forget_ended()
-        self._begin()
 
     def _first_in_memory(self) -> int:
         first = self.tail.first
@@ -187,20 +185,30 @@ class Dispatcher:
     def resume(self) -> None:
         """Go on, after a new index was built."""
         self._stopped = False
-        self._begin()
-
-    def _begin(self) -> None:
-        if self.position < self.end and self._running is None and not (self._stopped or self.catching_up):
+        if self._running is None:
             self._running = self._loop.create_task(self._run())
 
-    async def _run(self) -> None:
-        """Dispatch up to the end of the log."""
+    async def _run(self, heard: float | None = None) -> None:
+        """Dispatch up to the end of the log; what has to be read from it counts as waiting since ``heard``, or now."""
+        self._turn = self._timer()
         while self.position < self.end:
             group = self.tail.find(self.position)
             if group is None:
-                await self._dispatch_from_log(self._first_in_memory(), self._loop.time())
+                await self._dispatch_from_log(self._first_in_memory(), self._loop.time() if heard is None else heard)
             else:
-                await self._dispatch_part(group)
+                start = self.position - group.first
+                stop, publisher = self._next_part(group, start)
+                part = slice(start, stop)
+                rows = self.position, group.at, group.events[part], group.texts[part]
+                more = stop < len(group.events)
+                try:
+                    await self.dispatch(*rows, heard=group.heard, more=more, publisher=publisher)
+                except Exception:  # noqa: BLE001  # later events must not wait for ever
+                    self._faults += 1
+                    _log.exception(
+                        "events %d to %d could not be dispatched", group.first + start, group.first + stop - 1
+                    )
+                    self.position = group.first + stop
             if self._stopped:
                 self._rebuild()
                 break
@@ -208,20 +216,6 @@ class Dispatcher:
             if self.position < self.end:
                 await self._pause()
         self._running = None
-
-    async def _dispatch_part(self, group: CommittedGroup) -> None:
-        """Dispatch some events of a group, from ``position`` on."""
-        start = self.position - group.first
-        stop, publisher = self._next_part(group, start)
-        part = slice(start, stop)
-        rows = self.position, group.at, group.events[part], group.texts[part]
-        more = stop < len(group.events)
-        try:
-            await self.dispatch(*rows, heard=group.heard, more=more, publisher=publisher)
-        except Exception:  # noqa: BLE001  # later events must not wait for ever
-            self._faults += 1
-            _log.exception("events %d to %d could not be dispatched", group.first + start, group.first + stop - 1)
-            self.position = group.first + stop
 
     def _next_part(self, group: CommittedGroup, start: int) -> tuple[int, str | None]:
         """Up to where events are matched together. One with many views or long strings is matched alone, at the expense
@@ -286,6 +280,8 @@ class Dispatcher:
         try:
             if given:
                 self._runner.run(self.broker.handle(Dispatch(given), at))
+                for _, text, subscriptions in given:
+                    self.matcher.tell(text, ((str(one.serial), one.id) for one in subscriptions))
         except Exception:  # noqa: BLE001  # later events must not wait for ever
             self._faults += 1
             _log.exception("unexpected error while giving events %d to %d to the broker", given[0][0], position - 1)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from recado.broker.core import Broker
-from recado.broker.state import ORDINAL_BITS, Notice, QueuedNotification, SubscriptionState
+from recado.broker.state import ORDINAL_BITS, ORDINALS, Notice, QueuedNotification, SubscriptionState
 from recado.broker.stimuli import (
     Acknowledged,
     Close,
@@ -28,16 +28,18 @@ from recado.protocols.session.messages import Gap, SubCancelled
 from recado.server.consumer import OutgoingNotification
 from recado.server.matching import Matcher, RenderedEvent
 from recado.server.metrics import Metrics
+from recado.server.spans import Spans
 
-_ORDINALS = (1 << ORDINAL_BITS) - 1
 _log = logging.getLogger("recado.server")
 
 
 class EffectRunner:
     """``ending`` gathers subscriptions that the matcher is to forget; ``faults`` counts what went wrong inside."""
 
-    def __init__(self, broker: Broker, metrics: Metrics, clock: Callable[[], datetime]) -> None:
-        self.broker = broker
+    def __init__(
+        self, broker: Broker, metrics: Metrics, clock: Callable[[], datetime], spans: Spans | None = None
+    ) -> None:
+        self.broker, self._spans = broker, spans
         self.matcher: Matcher | None = None  # it comes with recovery
         self.ending: list[SubscriptionState] = []
         self.faults = 0
@@ -45,16 +47,6 @@ class EffectRunner:
         self._waiting: deque[Effect] = deque()
         self._running = False
         self._text: tuple[datetime, str] | None = None
-        self._actions: dict[type, Callable[[Any], None]] = {
-            Push: self._push,
-            Acknowledged: self._count_acknowledged,
-            Notified: self._count_notified,
-            Tell: self._tell,
-            Close: self._close,
-            Dropped: self._count_dropped,
-            Ended: self._end,
-            DispatchFailed: self._report,
-        }
 
     def add(self, effects: Sequence[Effect]) -> None:
         """Carry these out with the next ``run``, before what comes with that."""
@@ -62,7 +54,7 @@ class EffectRunner:
 
     def run(self, effects: Sequence[Effect] = ()) -> None:
         """Carry out effects, in their order. Consumers may call back meanwhile; what that gives joins the end."""
-        waiting = self._waiting
+        waiting, metrics = self._waiting, self._metrics
         waiting.extend(effects)
         if self._running:
             return
@@ -70,11 +62,31 @@ class EffectRunner:
         try:
             while waiting:
                 effect = waiting.popleft()
-                action = self._actions.get(type(effect))
-                if action is None:
-                    continue  # an answer to whoever gave the stimulus
                 try:
-                    action(effect)
+                    match effect:  # others are answers to whoever gave the stimulus
+                        case Push(consumer, notifications, fresh):
+                            metrics.notified += len(notifications)
+                            consumer.push([self.outgoing(one, one.nid < fresh) for one in notifications])
+                            if self._spans is not None and consumer.kind != "webhook":  # whose attempts have spans
+                                for one in notifications:
+                                    self._spans.notified(one.event, one.sub_id, consumer.kind, one.at.timestamp())
+                        case Acknowledged(count, generated_at):
+                            metrics.acknowledged += count
+                            took = (self._clock() - generated_at).total_seconds()
+                            metrics.delivery_seconds.observe(max(took, 0.0), count)
+                        case Notified(count):
+                            metrics.matched += count
+                        case Tell(consumer, notices):
+                            consumer.notice([_message(notice) for notice in notices])
+                        case Close(consumer, reason):
+                            metrics.by["sessions_closed"][reason] += 1
+                            consumer.close(reason)
+                        case Dropped(count, why):
+                            metrics.by["dropped"][why] += count
+                        case Ended(subscription):
+                            self.ending.append(subscription)
+                        case DispatchFailed():
+                            self._report(effect)
                 except Exception:  # noqa: BLE001  # one connection's fault must not become everybody's
                     self._give_up(effect)
         finally:
@@ -89,13 +101,6 @@ class EffectRunner:
         with suppress(Exception):  # else its device would wait on it for ever
             consumer.close("failed")
 
-    # -- consumers
-
-    def _push(self, effect: Push) -> None:
-        notifications, fresh = effect.notifications, effect.fresh
-        self._metrics.notified += len(notifications)
-        effect.consumer.push([self.outgoing(one, one.nid < fresh) for one in notifications])
-
     def outgoing(self, notification: QueuedNotification, queued: bool) -> OutgoingNotification:
         """The notification as consumers send it."""
         at = notification.at
@@ -104,43 +109,19 @@ class EffectRunner:
             text = self._text = at, format_time(at)
         matcher = self.matcher
         if matcher is not None and matcher.renders_events:
-            event, why = self._rendered(notification, matcher)
+            event, why = self._render(notification, matcher)
         else:
             event, why = notification.event, b""
         return OutgoingNotification(notification.nid, notification.sub_id, event, text[1], queued, why=why)
 
     @staticmethod
-    def _rendered(notification: QueuedNotification, matcher: Matcher) -> RenderedEvent:
+    def _render(notification: QueuedNotification, matcher: Matcher) -> RenderedEvent:
         """The event as the subscription wants it, if that is still there."""
-        subscription = notification.mailbox.user.ordinals.get(notification.nid & _ORDINALS)
+        subscription = notification.mailbox.user.ordinals.get(notification.nid & ORDINALS)
         position = notification.nid >> ORDINAL_BITS
         if subscription is None or not subscription.since <= position < subscription.until:
             return RenderedEvent(notification.event)  # its ordinal may have passed to another one
         return matcher.render(notification.event, str(subscription.serial))
-
-    @staticmethod
-    def _tell(effect: Tell) -> None:
-        effect.consumer.notice([_message(notice) for notice in effect.notices])
-
-    def _close(self, effect: Close) -> None:
-        self._metrics.by["sessions_closed"][effect.reason] += 1
-        effect.consumer.close(effect.reason)
-
-    # -- what is counted or reported
-
-    def _count_acknowledged(self, effect: Acknowledged) -> None:
-        self._metrics.acknowledged += effect.count
-        took = (self._clock() - effect.generated_at).total_seconds()
-        self._metrics.delivery_seconds.observe(max(took, 0.0), effect.count)
-
-    def _count_notified(self, effect: Notified) -> None:
-        self._metrics.matched += effect.count
-
-    def _count_dropped(self, effect: Dropped) -> None:
-        self._metrics.by["dropped"][effect.reason] += effect.count
-
-    def _end(self, effect: Ended) -> None:
-        self.ending.append(effect.subscription)
 
     def _report(self, effect: DispatchFailed) -> None:
         self.faults += 1

@@ -21,7 +21,8 @@ import logging
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from heapq import nlargest, nsmallest
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -30,7 +31,7 @@ import msgspec
 from recado.broker import stimuli as s
 from recado.broker.core import Broker
 from recado.broker.persistence import matchable
-from recado.broker.state import ORDINAL_BITS, WAITING, Bounds, BrokerSettings, SubscriptionState, User
+from recado.broker.state import ORDINAL_BITS, WAITING, Bounds, BrokerSettings, Mailbox, SubscriptionState, User
 from recado.broker.stimuli import Effect, Stimulus
 from recado.errors import RecadoError
 from recado.matching.undecided import is_narrow
@@ -38,6 +39,7 @@ from recado.model.codec import write_flat
 from recado.model.event import Event
 from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
+from recado.net.clock import SteadyClock
 from recado.protocols.session.messages import Welcome
 from recado.server.canary import ServiceCanary
 from recado.server.committer import Done, LogCommitter
@@ -45,7 +47,8 @@ from recado.server.config import Config, Semantics
 from recado.server.consumer import Consumer, OutgoingNotification
 from recado.server.dispatcher import Dispatcher
 from recado.server.effects import EffectRunner
-from recado.server.maintenance import Maintenance, copy_files, remember_newest
+from recado.server.listing import Page, PageRequest, read_page
+from recado.server.maintenance import Maintenance, check_target, copy_files, remember_newest
 from recado.server.matching import Matcher, read_understanding
 from recado.server.metrics import Metrics
 from recado.server.permissions import Busy, Principal, Unknown, authorise, check_device
@@ -53,43 +56,63 @@ from recado.server.prefetch import SimilarityPrefetcher, take_kernels
 from recado.server.recovery import Recovery
 from recado.server.replay import Rows, Sieve, replay
 from recado.server.requests import (
+    Lag,
     MailboxInfo,
     SessionInfo,
     SubscriptionInfo,
     describe,
+    describe_mailbox,
+    describe_session,
     expiry,
+    lag_seconds,
     mailboxes_of,
     read_request,
     sessions_of,
 )
+from recado.server.spans import find_spans
 from recado.server.state_writer import StateWriter
+from recado.server.storage import Storage
 from recado.server.verification import Budgets, Slowed
-from recado.store.log import LogReader, LogSettings, SqliteEventLog
+from recado.store.log import LogSettings, SqliteEventLog
+from recado.store.log.manifest import TAIL
 from recado.store.log.settings import OnDamage
-from recado.store.log.writer import wall_clock
-from recado.store.state import SqliteStateStore
+from recado.store.protocols import EventLog, StateStore
+from recado.store.state import STATE_FILE, SqliteStateStore
 
 Clock = Callable[[], datetime]
 T = TypeVar("T")
 REPLAY_THREADS = 4
+STORING = ("loading", "storage", "log", "state")
+"""Kinds of trouble with which the service is not ready."""
+LOG_FOLDER = "log"
+"""Of the event log, in the data folder."""
 SWITCH_SECONDS = 0.0005
 """How long a busy loop may keep the log's thread from going on after each step: that is what an fsync waits for."""
+_SETTLED = 2_000
+"""Mailboxes that are looked at in one step."""
 _log = logging.getLogger("recado.server")
 
 
 class Engine:
-    """Use ``open``. ``watchers`` are called with a subscription and whether it is active, when that changes."""
+    """Use ``open``. ``watchers`` are called with a subscription and whether it is active, when that changes.
 
-    def __init__(self, config: Config, log: SqliteEventLog, store: SqliteStateStore, clock: Clock) -> None:
+    What is stored it knows through ``log`` and ``store`` alone; that both are files in the data folder, only ``open``,
+    backups and the watch over free space know.
+    """
+
+    def __init__(self, config: Config, log: EventLog, store: StateStore, clock: Clock) -> None:
         self.config, self.metrics, self.log = config, Metrics(), log
         self.clock = clock
+        self.spans = find_spans()
+        folder = Path(config.data)
+        self.storage = Storage(folder, folder / LOG_FOLDER / TAIL)
         loop = self._loop = asyncio.get_running_loop()
         self.broker = Broker(
             _broker_settings(config),
             next_notice=(store.starts << 32) + 1,  # no number comes twice, whatever a crash forgot
             holding=True,
         )
-        self._runner = EffectRunner(self.broker, self.metrics, clock)
+        self._runner = EffectRunner(self.broker, self.metrics, clock, self.spans)
         self.canary = ServiceCanary(
             self.broker.state, self.metrics, config.matching.canary_share, subscription_of=matchable
         )
@@ -111,17 +134,23 @@ class Engine:
         )
         self.dispatcher.end = log.end
         self.state_writer = StateWriter(
-            store, self.broker, loop, lambda: self.dispatcher.position, lambda: self.dispatcher.whole
+            store,
+            self.broker,
+            loop,
+            lambda: self.dispatcher.position,
+            lambda: self.dispatcher.whole,
+            check_files=self.storage.check,
         )
         self.committer = LogCommitter(
             log,
             loop,
             self.metrics,
-            limits=log.settings.limits,
+            limits=log_settings(config).limits,
             commit_events=config.log.commit_events,
             waiting_bytes=config.log.waiting_bytes,
             committed=self.dispatcher.follow,
             throttled=lambda: bool(self._introducing) or self.dispatcher.throttled(),
+            check=self.storage.check,
         )
         self.prefetcher = SimilarityPrefetcher(
             loop,
@@ -136,9 +165,15 @@ class Engine:
             all_bytes=config.log.waiting_bytes,
         )
         self.maintenance = Maintenance(
-            config, log, self.dispatcher, self.canary, apply=self._apply, loaded=lambda: self.loaded
+            config,
+            log,
+            self.dispatcher,
+            self.canary,
+            storage=self.storage,
+            committer=self.committer,
+            apply=self._apply,
+            loaded=lambda: self.loaded,
         )
-        self.reader = LogReader(log.path)
         self._recovery = Recovery(config, store, self.broker, self._runner, self.dispatcher)
         self._loaded = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -151,21 +186,27 @@ class Engine:
     # -- from the beginning to the end ---------------------------------------------------------------------------------
 
     @classmethod
-    async def open(cls, config: Config, *, clock: Clock = wall_clock) -> Self:
-        """Open the files in the configured folder; loading goes on in the background."""
+    async def open(cls, config: Config, *, clock: Clock | None = None) -> Self:
+        """Open the files in the configured folder; loading goes on in the background.
+
+        Without a ``clock`` it is that of the system, as a ``SteadyClock``.
+        """
         sys.setswitchinterval(SWITCH_SECONDS)
         if config.semantics != Semantics():
             await asyncio.to_thread(read_understanding, config)
         folder = Path(config.data)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = await asyncio.to_thread(SqliteEventLog.open, folder / "log", _log_settings(config), clock)
+        steady = SteadyClock()
+        clock = clock or (lambda: datetime.fromtimestamp(steady(), UTC))
+        log = await asyncio.to_thread(SqliteEventLog.open, folder / LOG_FOLDER, log_settings(config), clock)
+        steady.start_from(log.latest.timestamp())
         try:
             store = await asyncio.to_thread(SqliteStateStore, folder)
         except BaseException:
             log.close()
             raise
         engine = cls(config, log, store, clock)
-        await asyncio.to_thread(remember_newest, engine.committer, engine.reader, log.end)
+        await asyncio.to_thread(remember_newest, engine.committer, log)
         engine.ready = True
         engine._tasks = [asyncio.create_task(engine._load()), asyncio.create_task(engine.maintenance.run())]
         return engine
@@ -177,6 +218,7 @@ class Engine:
             self.trouble = f"subscriptions and mailboxes cannot be loaded: {error}"
             _log.exception("%s; events are still accepted", self.trouble)
             raise
+        self.storage.watch(Path(self.config.data) / STATE_FILE)  # which a damaged one may have made room for
         self._loaded.set()
         self.state_writer.begin()
         self._apply(s.Recovered())
@@ -196,7 +238,7 @@ class Engine:
         await recovery.fill_matcher(loaded, pairs)
         if not at_once:
             self._apply(s.Release())
-        await recovery.catch_up(loaded, self.reader, self.log.first)
+        await recovery.catch_up(loaded, self.log)
 
     @property
     def loaded(self) -> bool:
@@ -260,19 +302,34 @@ class Engine:
 
     async def backup(self, target: Path) -> None:
         """Copy log and state to a new folder, from which a service can be started."""
-        target = Path(target)
-        if target.exists() and any(target.iterdir()):
-            raise RecadoError(f"{target} is not empty; a backup goes into a new folder")
+        target, data = Path(target), Path(self.config.data)
+        check_target(target, data)
+        await self.when_loaded()
         await self.state_writer.flush()
-        await asyncio.to_thread(copy_files, Path(self.config.data), self.log, target)
+        await asyncio.to_thread(copy_files, data, self.log, target)
+
+    @property
+    def accepts(self) -> bool:
+        """Are publications and subscriptions accepted now, as far as is known?"""
+        troubles = self.troubles()
+        return self.ready and self.loaded and not any(troubles[kind] for kind in STORING)
+
+    def troubles(self) -> dict[str, str]:
+        """What needs somebody's attention, in a sentence, by kind; an empty one is none."""
+        return {
+            "loading": self.trouble,
+            "storage": self.storage.trouble,
+            "log": self.committer.trouble,
+            "state": self.state_writer.trouble,
+            "matching": self.matcher.trouble if self.loaded else "",
+            "canary": self.canary.trouble,
+        }
 
     def status(self) -> dict[str, Any]:
-        """How the service is, for people and for gauges."""
+        """How the service is, for people."""
         state = self.broker.state
-        matching = self.matcher.trouble if self.loaded else ""
-        told = (self.trouble, self.committer.trouble, self.state_writer.trouble, matching, self.canary.trouble)
         return {
-            "ready": self.ready,
+            "ready": self.accepts,
             "loaded": self.loaded,
             "kernels": self.loaded and self.matcher.is_compiled,
             "first": self.log.first,
@@ -283,10 +340,12 @@ class Engine:
             "sessions": len(state.consumers),
             "waiting": state.waiting.length,
             "waiting_bytes": state.waiting.bytes,
+            "in_flight": state.in_flight,
+            "redelivered": state.redelivered,
             "faults": self.dispatcher.faults,
             "over_budget": len(self.dispatcher.verifier.over()),
             "damage": list(self.damage),
-            "trouble": [text for text in told if text],
+            "trouble": [text for text in self.troubles().values() if text],
         }
 
     # -- around the broker ---------------------------------------------------------------------------------------------
@@ -357,9 +416,13 @@ class Engine:
 
     def publish_soon(self, who: Principal, events: Sequence[Event], done: Done) -> None:
         """The same without waiting: ``done`` is called with the positions or the error, perhaps at once."""
+        if self.spans is not None and (ended := self.spans.publishing(events)) is not None:
+            done = _both(ended, done)
         try:
             if not self.ready:
                 raise Busy("the service is stopping; try again in a moment")
+            if self.storage.trouble:
+                raise Busy(f"events cannot be stored: {self.storage.trouble}; nothing was stored, try again later")
             for event in events:
                 authorise(who, "publish", event_type=event.type)
             if self.slowed.holds(who.user) or (self.dispatcher.slows(who.user) and not all(map(is_narrow, events))):
@@ -422,7 +485,7 @@ class Engine:
         ``on_damage`` hears of the positions that cannot be read, in another thread and perhaps more than once.
         """
         return replay(
-            self.reader,
+            self.log,
             self.replaying,
             self._sieve,
             who,
@@ -520,15 +583,16 @@ class Engine:
         if new is not None:
             self._watch(new, active=True)
 
-    async def cancel(self, who: Principal, sub_id: str, user: str | None = None) -> None:
+    async def cancel(self, who: Principal, sub_id: str, user: str | None = None, *, reason: str = "") -> None:
         """End a subscription. It gets what was accepted before, and what it has in mailboxes stays there.
 
-        An administrator may end another user's, who is told.
+        An administrator may end another user's. If that, or a ``reason``, ends it, its owner is told.
         """
         await self.when_loaded()
         subscription = self._subscription(who, sub_id, user)
-        other = subscription.user.name != who.user
-        self._apply(s.Cancel(subscription, self.dispatcher.end, tell=other))
+        if subscription.user.name != who.user:
+            reason = reason or "cancelled"
+        self._apply(s.Cancel(subscription, self.dispatcher.end, reason))
         self.metrics.cancelled += 1
         await self.state_writer.flush()
 
@@ -548,6 +612,33 @@ class Engine:
         now = self.clock()
         found = [one for owner in self._users(who, user) for one in owner.subscriptions.values()]
         return [describe(one) for one in found if one.active and one.expires_at > now]
+
+    def find_subscription(self, who: Principal, sub_id: str, user: str | None = None) -> SubscriptionInfo:
+        """One of those, by its id; an Unknown if there is none."""
+        if not self.listed:
+            self._need_loaded()
+        now = self.clock()
+        for owner in self._users(who, user):
+            found = owner.subscriptions.get(sub_id)
+            if found is not None and found.active and found.expires_at > now:
+                return describe(found)
+        raise Unknown(f"there is no subscription {sub_id[:256]!r}")
+
+    def page_of_subscriptions(
+        self, who: Principal, request: PageRequest, shown: Callable[[SubscriptionInfo], dict[str, Any]]
+    ) -> Page:
+        """A part of the list, by id; of users whose names begin alike, and so of all, for an administrator."""
+        authorise(who, "read", user=request.user)
+        if not self.listed:
+            self._need_loaded()
+        now = self.clock()
+
+        def show(_: User, one: SubscriptionState) -> dict[str, Any] | None:
+            if not one.active or one.expires_at <= now:
+                return None
+            return shown(describe(one))
+
+        return read_page(self.broker.state, request, lambda user: user.subscriptions, show)
 
     def _subscription(self, who: Principal, sub_id: str, user: str | None = None) -> SubscriptionState:
         name = user or who.user
@@ -628,6 +719,10 @@ class Engine:
         """The consumer has got these, but not all that came before them."""
         self._apply(s.AcknowledgeSome(consumer, nids))
 
+    def note_repeats(self, consumer: Consumer, count: int) -> None:
+        """The consumer has sent so many once more of what it has."""
+        self._apply(s.Repeated(consumer, count))
+
     def resize(self, consumer: Consumer, window: int) -> None:
         """The consumer takes so many unacknowledged notifications from now on."""
         self._apply(s.Resize(consumer, window))
@@ -642,9 +737,9 @@ class Engine:
             _log.debug("a connection of kind %s was lost: %s", consumer.kind, reason)
             self._apply(s.ConsumerLost(consumer))
 
-    def end(self, consumer: Consumer) -> None:
-        """The device ended its session."""
-        self._apply(s.SessionEnded(consumer))
+    def end(self, consumer: Consumer, *, forget: bool = False) -> None:
+        """The device ended its session; with ``forget`` it does not come back."""
+        self._apply(s.SessionEnded(consumer, forget))
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -652,46 +747,96 @@ class Engine:
         """The devices of a user, or of all ("*") for an administrator."""
         return [info for owner in self._users(who, user) for info in sessions_of(owner)]
 
-    def end_session(self, who: Principal, user: str, device: str | None = None) -> int:
-        """End the session of a device, or of all devices of the user; how many there were."""
+    def page_of_sessions(self, who: Principal, request: PageRequest) -> Page:
+        """A part of the list, by device."""
+        authorise(who, "read", user=request.user)
+        return read_page(self.broker.state, request, lambda user: user.devices, describe_session)
+
+    def end_session(self, who: Principal, user: str, device: str | None = None, *, forget: bool = False) -> int:
+        """End the session of a device, or of all devices of the user; how many there were.
+
+        With ``forget`` the devices are given up, with what waits for them alone.
+        """
         authorise(who, "manage", user=user)
-        owner = self._user(user)
+        owner = self.find_user(user)
         names = [name for name in owner.devices if device in (None, name)]
         for name in names:
             consumer = owner.consumers.get(name)
             if consumer is not None:
                 self._apply(s.SessionEnded(consumer.key))
                 consumer.key.close("ended")
-            self._apply(s.ForgetDevice(user, name))
+            if forget or not self.config.mailbox.per_device:
+                self._apply(s.ForgetDevice(user, name, empty=forget))
         return len(names)
 
     def mailboxes(self, who: Principal, user: str | None = None) -> list[MailboxInfo]:
         """The mailboxes of a user, or of all ("*") for an administrator."""
         self._need_loaded()
-        return [info for owner in self._users(who, user) for info in mailboxes_of(owner)]
+        return [info for owner in self._users(who, user) for info in mailboxes_of(owner, self.clock())]
 
-    async def peek(
-        self, who: Principal, user: str, limit: int, after_nid: int | None = None, device: str | None = None
+    def page_of_mailboxes(self, who: Principal, request: PageRequest) -> Page:
+        """A part of the list, by device."""
+        authorise(who, "read", user=request.user)
+        self._need_loaded()
+        now = self.clock()
+        return read_page(
+            self.broker.state, request, lambda user: user.mailboxes, lambda _, one: describe_mailbox(one, now)
+        )
+
+    async def lag(self) -> dict[str, Lag]:
+        """What waits in all mailboxes, by class; looks at those that have changed since the last time, in steps."""
+        classes = self.broker.state.waiting.classes()
+        for totals in classes.values():
+            while not totals.settle(_SETTLED):
+                await asyncio.sleep(0)
+        now = self.clock()
+        return {name: Lag(one.length, lag_seconds(one.oldest(), now)) for name, one in classes.items()}
+
+    def slowest(self, who: Principal, user: str | None, count: int) -> list[MailboxInfo]:
+        """The mailboxes of a user in which something waits for longest."""
+        self._need_loaded()
+        return self._describe_slowest(
+            (one for owner in self._users(who, user) for one in owner.mailboxes.values() if one.length), count
+        )
+
+    def slowest_of_all(self, count: int) -> list[MailboxInfo]:
+        """The same of everybody; whether the caller may see that is not asked here."""
+        self._need_loaded()
+        classes = self.broker.state.waiting.classes().values()
+        return self._describe_slowest((one for totals in classes for one in totals.slowest(count)), count)
+
+    def _describe_slowest(self, found: Iterable[Mailbox], count: int) -> list[MailboxInfo]:
+        now = self.clock()
+        return nlargest(count, (describe_mailbox(one, now) for one in found), key=lambda one: one.lag_seconds)
+
+    async def peek(  # noqa: PLR0917  # the query's members, in its order
+        self,
+        who: Principal,
+        user: str,
+        limit: int,
+        after_nid: int | None = None,
+        device: str | None = None,
+        prefix: str = "",
     ) -> list[OutgoingNotification]:
-        """What waits for a user, oldest first; it stays there."""
+        """What waits for a user, oldest first; it stays there. ``prefix`` is how the ids of subscriptions begin."""
         await self.when_loaded()
         authorise(who, "read", user=user)
-        mailboxes = [one for one in self._user(user).mailboxes.values() if device is None or one.device in ("", device)]
+        known = self._known(who, user).mailboxes.values()
+        mailboxes = [one for one in known if device is None or one.device in ("", device)]
         after = -1 if after_nid is None else after_nid
-        waiting = [
+        waiting = (
             one
             for mailbox in mailboxes
             for one in mailbox.notifications[mailbox.head :]
-            if one.state == WAITING and one.nid > after
-        ]
-        waiting.sort(key=lambda one: one.nid)
-        return [self._runner.outgoing(one, True) for one in waiting[:limit]]
+            if one.state == WAITING and one.nid > after and one.sub_id.startswith(prefix)
+        )
+        return [self._runner.outgoing(one, True) for one in nsmallest(limit, waiting, key=lambda one: one.nid)]
 
     async def purge(self, who: Principal, user: str, device: str | None = None) -> int:
         """Empty the mailboxes of a user, who is told; how many notifications are gone."""
         await self.when_loaded()
         authorise(who, "manage", user=user)
-        count = _one(self._apply(s.Purge(self._user(user).name, device)), s.Removed).count
+        count = _one(self._apply(s.Purge(self._known(who, user).name, device)), s.Removed).count
         await self.state_writer.flush()
         return count
 
@@ -704,7 +849,12 @@ class Engine:
             return list(users.values())
         return [users[user]] if user in users else []
 
-    def _user(self, name: str) -> User:
+    def _known(self, who: Principal, name: str) -> User:
+        """The same, but the caller exists, though nothing may be known."""
+        return self.broker.state.users.get(name) or User(name) if name == who.user else self.find_user(name)
+
+    def find_user(self, name: str) -> User:
+        """What is known of a user; an Unknown if nothing is."""
         found = self.broker.state.users.get(name)
         if found is None:
             raise Unknown(f"nothing is known of user {name[:80]!r}")
@@ -713,6 +863,16 @@ class Engine:
     def _need_loaded(self) -> None:
         if not self.loaded:
             raise Busy("subscriptions and mailboxes are still being loaded; try again in a moment")
+
+
+def _both(first: Done, second: Done) -> Done:
+    def call(result: Sequence[int] | RecadoError) -> None:
+        try:
+            first(result)
+        finally:
+            second(result)
+
+    return call
 
 
 def _one(effects: Sequence[Effect], kind: type[T]) -> T:
@@ -732,7 +892,8 @@ def _broker_settings(config: Config) -> BrokerSettings:
     )
 
 
-def _log_settings(config: Config) -> LogSettings:
+def log_settings(config: Config) -> LogSettings:
+    """Of the event log, as configured."""
     return LogSettings(
         segment_rows=config.log.segment_rows,
         segment_bytes=config.log.segment_bytes,

@@ -1,14 +1,15 @@
 """What every way in shares: the engine, who may come in, how many, and how fast.
 
 Connections are counted in all and by user, requests and publications by user and second; what is beyond a bound is
-refused with a reason and hurts nobody else. SIP counts its sessions here, too.
+refused with a reason and hurts nobody else. SIP counts its sessions here, too. Those whose caller is not known yet hold
+no place against others: at the bound the oldest of them is cut, so that nobody is locked out by who only connects.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,13 +17,14 @@ from pathlib import Path
 import msgspec
 
 from recado.model.limits import LIMITS
+from recado.server.audit import AuditLog
 from recado.server.config import Config
 from recado.server.engine import Engine
 from recado.server.identity import Identity, Rates
-from recado.server.permissions import Busy, Denied, Principal
+from recado.server.permissions import Busy, Denied, Principal, Unknown
 from recado.server.polls import Polls
 from recado.server.problems import TooManyError, UnauthenticatedError
-from recado.server.records import prepare
+from recado.server.records import MASK, prepare, unmask
 from recado.server.requests import SubscriptionInfo
 from recado.server.tokens import Tokens
 from recado.server.webhooks.dead_letters import DeadLetterStore
@@ -45,7 +47,12 @@ class Gateway:
         self.polls = Polls(engine, config.limits.poll_seconds)
         self.letters = DeadLetterStore(Path(config.data) / LETTERS, config.webhooks.dead_letters)
         self.webhooks = Webhooks(engine, self.letters)
+        self.audit = AuditLog(config.logging.audit)
+        self.count_refused_datagrams: Callable[[], Mapping[str, int]] = dict
+        """By reason; whoever listens for datagrams sets it."""
         self.connections = 0
+        self.strangers: dict[object, Callable[[], None]] = {}
+        """Connections by peer whose caller is not known yet, the oldest first, and what cuts each."""
         self._by_user: Counter[str] = Counter()
         self._replays: Counter[str] = Counter()
         self.draining = False
@@ -60,6 +67,13 @@ class Gateway:
         record, webhook = prepare(raw, private=self.config.webhooks.private)
         if webhook is not None and not self.config.webhooks.enabled:
             raise Denied("$.webhook: this service calls no webhooks")
+        if webhook is not None and webhook.secret == MASK:
+            wanted = msgspec.json.decode(record)["id"]
+            try:
+                kept = self.engine.find_subscription(who, wanted).record
+            except Unknown:
+                kept = None
+            record = unmask(record, kept)
         return await self.engine.subscribe(who, record, device)
 
     async def replay(
@@ -106,6 +120,7 @@ class Gateway:
         self.polls.close()
         await self.webhooks.close()
         self.letters.close()
+        self.audit.close()
 
     def check_publish(self, who: Principal, events: int) -> None:
         """May this user publish so many more now?"""
@@ -115,6 +130,17 @@ class Gateway:
     def check_request(self, who: Principal) -> None:
         if wait := self._requests.take(who.user):
             raise TooManyError(f"user {who.user!r} asks faster than the limit; wait {wait:.1f} s", wait)
+
+    def has_room(self) -> bool:
+        """Is there a place for one more connection? At the bound a stranger makes room, if there is one."""
+        if self.connections < self.config.sessions.connections:
+            return True
+        if not self.strangers:
+            return False
+        cut = self.strangers.pop(next(iter(self.strangers)))
+        self.metrics.by["connections_refused"]["displaced"] += 1
+        cut()
+        return True
 
     def check_open(self) -> None:
         """Raises Busy from the moment on at which the service drains."""

@@ -9,7 +9,8 @@
   header that proxies add, or HTTP/1.0, which is how some speak that add none. One that leaves no mark cannot be told
   from a local caller; behind it ``access.anonymous`` must be off.
 - A page in a browser on the same machine reaches loopback, too. So a caller without a token must address the service by
-  a loopback name (no rebound DNS name in ``Host``), and must not come from a page of another origin (``Origin``).
+  a loopback name (no rebound DNS name in ``Host``), and must not come from a page of another origin (``Origin``) or
+  site (``Sec-Fetch-Site``, which browsers send also where they send no ``Origin``).
 
 Over WebSocket a token may come in HELLO instead, because browsers cannot set headers there.
 """
@@ -154,6 +155,8 @@ def _check_not_a_page(headers: Mapping[str, str]) -> None:
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
         raise Denied("without a token no page of another origin may use the service")
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise Denied("without a token nothing that another site's page has caused may use the service")
 
 
 def _host_name(url: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shlex
 import socket
 import ssl
 from email.utils import formatdate
+from pathlib import Path
 from time import time
 from typing import Any, cast
 
@@ -36,13 +38,14 @@ class Listener:
         self._state = ServerState()
         self._sockets: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
+        self._tls: ssl.SSLContext | None = None
         self._clock: asyncio.TimerHandle | None = None
         self.url = ""
 
     async def start(self, bound: socket.socket) -> None:
         """Serve on a socket that is bound."""
         settings = self._gateway.config.http
-        tls = tls_context(settings)
+        tls = self._tls = tls_context(settings)
         config = uvicorn.Config(
             App(self._gateway), log_config=None, lifespan="off", ws="none", http="h11", server_header=False,
             proxy_headers=False, access_log=False, h11_max_incomplete_event_size=HEAD_BYTES, interface="asgi3",
@@ -69,6 +72,14 @@ class Listener:
         for connection in list(self._sockets):
             connection.recheck()
 
+    def renew_certificate(self) -> None:
+        """Read certificate and key again, for connections from now on; a ConfigError if they cannot be used.
+
+        Call it when ``tls_context`` took them: a pair that does not fit would be half loaded.
+        """
+        if self._tls is not None:
+            load_certificate(self._tls, self._gateway.config.http)
+
     async def drain(self, seconds: float) -> None:
         """Accept nothing more, end what is under way, tell the sessions; after ``seconds`` cut off the rest."""
         if self._server is not None:
@@ -93,10 +104,7 @@ class Listener:
 
 def bind(host: str, port: int) -> socket.socket:
     """A bound socket, or an error that says what to do."""
-    if not 0 <= port <= _LAST_PORT:  # the system would take another one, without a word
-        raise ListenError(
-            f"http.port: {port} is no port; use one from 1 to {_LAST_PORT}, or 0 to let the system choose"
-        )
+    check_port("http.port", port)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
@@ -116,19 +124,45 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+def check_port(member: str, port: int) -> None:
+    """The system would take another one, without a word."""
+    if not 0 <= port <= _LAST_PORT:
+        raise ListenError(f"{member}: {port} is no port; use one from 1 to {_LAST_PORT}, or 0 to let the system choose")
+
+
+def check_key(path: str, name: str) -> None:
+    """A private key that everybody on the machine can read is none; a group may have it."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError as error:
+        raise ConfigError(f"{name}: {path} cannot be read: {error.strerror}") from None
+    if mode & 0o007:
+        raise ConfigError(f"{name}: everybody may read {path}; make it private with: chmod o-rwx {shlex.quote(path)}")
+
+
 def tls_context(settings: Http) -> ssl.SSLContext | None:
     """TLS 1.3 by the certificate that the configuration names; with ``client_ca`` callers need one, too."""
     if not (settings.certificate or settings.key or settings.client_ca):
         return None
     if not (settings.certificate and settings.key):
-        raise ConfigError("http.certificate and http.key are needed together; client_ca asks callers for theirs")
+        needless = "; http.client_ca asks callers for theirs" if settings.client_ca else ""
+        raise ConfigError(f"http.certificate and http.key are needed together{needless}")
+    check_key(settings.key, "http.key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    load_certificate(context, settings)
+    if settings.client_ca:
+        try:
+            context.load_verify_locations(settings.client_ca)
+        except OSError as error:  # SSLError is one
+            raise ConfigError(f"http.client_ca cannot be used: {error}") from None
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, settings: Http) -> None:
+    """For handshakes from now on; a ConfigError if it cannot be used."""
     try:
         context.load_cert_chain(settings.certificate, settings.key)
-        if settings.client_ca:
-            context.load_verify_locations(settings.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"http.certificate, http.key or http.client_ca cannot be used: {error}") from None
-    return context
+    except OSError as error:  # SSLError is one
+        raise ConfigError(f"http.certificate or http.key cannot be used: {error}") from None

@@ -19,7 +19,7 @@ from recado.server.config import Logging
 
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _SECRETS = re.compile(r"rcd_[A-Za-z0-9_-]{8,}|(?i:bearer)\s+\S+")
-_LOUD = ("websockets", "uvicorn", "httpx", "httpcore", "asyncio", "recado.websocket.frames", "hpack")
+_LOUD = ("websockets", "httpx", "httpcore", "asyncio", "recado.websocket.frames", "hpack")
 
 
 def configure_logs(settings: Logging, stream: TextIO | None = None) -> None:
@@ -36,6 +36,7 @@ def configure_logs(settings: Logging, stream: TextIO | None = None) -> None:
     root.setLevel(settings.level.upper())
     for name in _LOUD:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every stranger who speaks no HTTP; metrics count
 
 
 def blotted(text: str) -> str:

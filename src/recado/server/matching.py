@@ -24,7 +24,7 @@ from recado.semantics.alignment import rename_event
 from recado.semantics.cache import SimilarityCache
 from recado.semantics.engine import Semantics
 from recado.semantics.frequencies import Frequencies
-from recado.semantics.match import attribute_names
+from recado.semantics.match import attribute_names, callbacks, tell_callbacks
 from recado.semantics.matcher import BATCH_FROM, SemanticMatcher
 from recado.semantics.overrides import Given, Open, Overrides, ReviewList
 from recado.semantics.settings import SemanticSettings, read_settings
@@ -135,6 +135,10 @@ class Matcher(Protocol):
         """Keep over restarts what took time to find out; in a thread."""
         ...
 
+    def tell(self, text: bytes, matched: Iterable[tuple[str, str]]) -> None:
+        """Tell call-backs that an event matched subscriptions, given by number and id, as far as they are semantic."""
+        ...
+
     @property
     def renders_events(self) -> bool:
         """Does any subscription want more than the event as it came?"""
@@ -212,10 +216,10 @@ class ServiceMatcher(SemanticMatcher):
 
     def __init__(self, config: Config) -> None:
         default, overrides, frequencies = read_understanding(config)
-        decided, self._flaw = _decided()
+        decided, self._flaw = _read_decided()
         cache = SimilarityCache()
         semantics = Semantics(overrides=overrides, frequencies=frequencies, decided=decided, cache=cache)
-        super().__init__(semantics, default, plain=True)
+        super().__init__(semantics, default, plain=True, tells=False)  # the dispatcher does, once, with their ids
         self._uncertain = ReviewList() if config.semantics.note else None
         self._always = config.semantics.always
         self._cache_file = Path(config.data) / CACHE_FILE
@@ -248,7 +252,7 @@ class ServiceMatcher(SemanticMatcher):
 
     def check(self, subscription: Subscription) -> None:
         """Load what the subscription needs. It may take seconds, the first time; any thread will do."""
-        wanted = self._understood(subscription)
+        wanted = self._understand(subscription)
         if wanted.semantic is not None and self._flaw:
             raise SubscriptionError(f"$.semantic: cannot be used here: {self._flaw}")
         super().check(wanted)
@@ -259,11 +263,11 @@ class ServiceMatcher(SemanticMatcher):
         """The same, and compare new names with those of events, so that the next events need not wait for it."""
         self.check(subscription)
         yield
-        yield from self.warming(self._understood(subscription))
+        yield from self.warming(self._understand(subscription))
 
     def add(self, subscription: Subscription, checked: bool = True) -> None:
         self._left_out.pop(subscription.id, None)
-        super().add(self._understood(subscription), checked)
+        super().add(self._understand(subscription), checked)
         if self._meanwhile is not None:
             self._meanwhile.append(subscription)
 
@@ -297,7 +301,7 @@ class ServiceMatcher(SemanticMatcher):
             return
         for change in changes:
             index.remove(change if isinstance(change, str) else change.id)
-            if isinstance(change, Subscription) and self._understood(change).semantic is None:
+            if isinstance(change, Subscription) and self._understand(change).semantic is None:
                 index.add(change, checked=True)
         self.exact = index
 
@@ -311,7 +315,7 @@ class ServiceMatcher(SemanticMatcher):
 
     def _usable(self, subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
         reasons: dict[str, None] = {}
-        for subscription, error in self._tried(subscriptions):
+        for subscription, error in self._try(subscriptions):
             if error:
                 self._left_out[subscription.id] = subscription
                 reasons[error] = None
@@ -319,10 +323,10 @@ class ServiceMatcher(SemanticMatcher):
                 yield subscription
         self._reasons = "; ".join(reasons)
 
-    def _tried(self, subscriptions: Iterable[Subscription]) -> Iterator[tuple[Subscription, str]]:
+    def _try(self, subscriptions: Iterable[Subscription]) -> Iterator[tuple[Subscription, str]]:
         """Each, and what is wrong; settings that failed are not tried again for every subscription that has them."""
         failed: dict[bytes, str] = {}
-        for subscription in map(self._understood, subscriptions):
+        for subscription in map(self._understand, subscriptions):
             kind = msgspec.json.encode(subscription.semantic, order="deterministic")
             if kind not in failed:
                 try:
@@ -333,7 +337,7 @@ class ServiceMatcher(SemanticMatcher):
 
     def usable_again(self) -> list[Subscription]:
         """Of those that were left out the ones that can be put back now. Any thread will do."""
-        return [subscription for subscription, error in self._tried(list(self._left_out.values())) if not error]
+        return [subscription for subscription, error in self._try(list(self._left_out.values())) if not error]
 
     def put_back(self, subscriptions: Iterable[Subscription]) -> None:
         """Add those that are still wanted."""
@@ -343,7 +347,7 @@ class ServiceMatcher(SemanticMatcher):
         if back:
             _log.info("%d stored subscriptions by meaning can be used again", len(back))
 
-    def _understood(self, subscription: Subscription) -> Subscription:
+    def _understand(self, subscription: Subscription) -> Subscription:
         """With ``semantic`` where the service understands all names by meaning."""
         if self._always and subscription.semantic is None:
             return msgspec.structs.replace(subscription, semantic={})
@@ -414,6 +418,15 @@ class ServiceMatcher(SemanticMatcher):
     def renders_events(self) -> bool:
         return self.renaming or self.explaining
 
+    def tell(self, text: bytes, matched: Iterable[tuple[str, str]]) -> None:
+        if not self.semantic or not callbacks:
+            return
+        ids = [id for number, id in matched if self.is_semantic(number)]
+        event = read_event(text, limits=TRUSTED) if ids else None
+        for id in ids:
+            assert event is not None
+            tell_callbacks(event, id)
+
     def render(self, text: bytes, number: str) -> RenderedEvent:
         """The event with the names of a subscription, and why it matched, if it wants that."""
         renames, explains = self.renames(number), self.explains(number)
@@ -426,8 +439,8 @@ class ServiceMatcher(SemanticMatcher):
 
     def replay_matcher(self, subscription: Subscription) -> ReplayMatcher:
         """What a subscription would be sent of events, by the same knowledge, whatever else is subscribed to."""
-        alone = SemanticMatcher(self.semantics, self.default, plain=not self.is_compiled)
-        alone.add(self._understood(subscription), checked=True)
+        alone = SemanticMatcher(self.semantics, self.default, plain=not self.is_compiled, tells=False)
+        alone.add(self._understand(subscription), checked=True)
 
         def found(texts: Sequence[bytes]) -> Iterator[tuple[int, bytes] | None]:
             for number, text in enumerate(texts):
@@ -440,7 +453,7 @@ class ServiceMatcher(SemanticMatcher):
         return found
 
 
-def _decided() -> tuple[list[Given], str]:
+def _read_decided() -> tuple[list[Given], str]:
     """What people decided about pairs; if that cannot be read, why."""
     try:
         return ReviewList.load().decided(), ""

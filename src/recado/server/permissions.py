@@ -107,8 +107,8 @@ def _filter(pattern: str) -> Filter:
     return TRUE if pattern == "*" else type_filter(pattern)
 
 
-def _fits(pattern: str, type: str) -> bool:
-    return pattern == "*" or _compiled(pattern).fullmatch(type) is not None
+def _fits(pattern: str, event_type: str) -> bool:
+    return pattern == "*" or _compiled(pattern).fullmatch(event_type) is not None
 
 
 @lru_cache(maxsize=1024)
@@ -117,9 +117,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts.get(c, re.escape(c)) for c in pattern), re.DOTALL)
 
 
-def _refuse(who: Principal, action: str, type: str, allow: tuple[str, ...], deny: tuple[str, ...]) -> NoReturn:
+def _refuse(who: Principal, action: str, event_type: str, allow: tuple[str, ...], deny: tuple[str, ...]) -> NoReturn:
     but = f", but not {', '.join(deny)}" if deny else ""
-    what = f"the event type {type!r}" if type else "events of any type"
+    what = f"the event type {event_type!r}" if event_type else "events of any type"
     raise Denied(f"user {who.user!r} may not {action} {what}; allowed are {', '.join(allow) or 'none'}{but}")
 
 

@@ -2,8 +2,9 @@
 
 The first ``take`` of a device makes its consumer; it stays until nobody asked for ``limits.poll_seconds`` after the
 last answer. What a take returned and nobody acknowledged is returned again by the next one, so an answer that got
-lost on its way costs nothing. The consumer's window is what one take may return. A device has one take at a time: the
-newest wins, because whoever asked before it may be gone without a word.
+lost on its way costs nothing. A device may acknowledge also when its consumer is gone, or was another process's. The
+consumer's window is what one take may return. A device has one take at a time: the newest wins, because whoever asked
+before it may be gone without a word.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Poll:
         self.notifications: dict[int, OutgoingNotification] = {}
         self.notices: dict[int, Gap | SubCancelled] = {}
         self.asking = self._turn = 0
+        self.answered = -1  # the greatest nid that an answer had
         self._news = asyncio.Event()
 
     def push(self, notifications: Sequence[OutgoingNotification]) -> None:
@@ -84,12 +86,20 @@ class Polls:
         self._consumers: dict[tuple[str, str], Poll] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
-    async def take(self, who: Principal, device: str, address: str, seconds: float) -> Poll:
-        """The device's consumer, when it has something or the time is over."""
+    async def take(
+        self,
+        who: Principal,
+        device: str,
+        address: str,
+        seconds: float,
+        *,
+        upto: int | None = None,
+        notices: Sequence[int] = (),
+    ) -> Poll:
+        """The device's consumer, when it has something or the time is over; what the device has is acknowledged."""
         key = (who.user, device)
-        consumer = self._consumers.get(key)
-        if consumer is None:
-            consumer = await self._attach(who, device, address)
+        consumer = await self._reach(who, device, address, upto)
+        self._acknowledge(consumer, upto, notices)
         consumer.who, consumer.address = who, address
         consumer.asking += 1
         self._stop_timer(key)
@@ -98,22 +108,46 @@ class Polls:
         finally:
             consumer.asking -= 1
             if not consumer.asking and self._consumers.get(key) is consumer:
-                self._timers[key] = asyncio.get_running_loop().call_later(self._idle, self._expire, key)
+                self._start_timer(key)
         return consumer
 
-    async def _attach(self, who: Principal, device: str, address: str) -> Poll:
+    def note_answer(self, consumer: Poll, notifications: Sequence[OutgoingNotification]) -> None:
+        """These are being answered; what an earlier answer had is a repeat."""
+        repeats = sum(one.nid <= consumer.answered for one in notifications)
+        if repeats:
+            self._engine.note_repeats(consumer, repeats)
+        if notifications:
+            consumer.answered = max(consumer.answered, notifications[-1].nid)
+
+    async def _reach(self, who: Principal, device: str, address: str, upto: int | None) -> Poll:
+        """The device's consumer. If it has none any more, since it was silent or the service was started again, it gets
+        another one, and what it has is told to the engine as a session that resumes tells it.
+        """
         key = (who.user, device)
+        found = self._consumers.get(key)
+        if found is not None:
+            return found
         consumer = Poll(who, address, lambda: self._drop(key, consumer))
-        self._engine.attach(who, device, consumer)
+        self._engine.attach(who, device, consumer, upto)
         self._consumers[key] = consumer
         await asyncio.sleep(0)  # what waits is given at the end of the turn
         return consumer
 
-    def acknowledge(self, who: Principal, device: str, upto: int | None, notices: Sequence[int]) -> None:
-        """What the device has; without a consumer there is nothing to acknowledge, and it will come again."""
-        consumer = self._consumers.get((who.user, device))
-        if consumer is None:
-            raise Conflict(f"device {device!r} has not polled lately; take again, then acknowledge")
+    async def acknowledge(
+        self, who: Principal, device: str, address: str, *, upto: int | None, notices: Sequence[int]
+    ) -> None:
+        """What the device has. A Conflict if it never polled, or is connected in another way by now."""
+        key = (who.user, device)
+        if key not in self._consumers:
+            known = next((one for one in self._engine.sessions(who) if one.device == device), None)
+            if known is None or known.connected:
+                raise Conflict(f"device {device!r} does not poll; take first, then acknowledge")
+        consumer = await self._reach(who, device, address, upto)
+        self._acknowledge(consumer, upto, notices)
+        if not consumer.asking and key not in self._timers:
+            self._start_timer(key)
+
+    def _acknowledge(self, consumer: Poll, upto: int | None, notices: Sequence[int]) -> None:
         consumer.forget(upto, notices)
         if upto is not None:
             self._engine.acknowledge(consumer, upto)
@@ -130,6 +164,9 @@ class Polls:
         if self._consumers.get(key) is consumer:
             del self._consumers[key]
         self._stop_timer(key)
+
+    def _start_timer(self, key: tuple[str, str]) -> None:
+        self._timers[key] = asyncio.get_running_loop().call_later(self._idle, self._expire, key)
 
     def _stop_timer(self, key: tuple[str, str]) -> None:
         if timer := self._timers.pop(key, None):

@@ -3,7 +3,8 @@
 In: a record without an ``id`` gets one; the members of the semantics document's interface (3.8) are read as ours,
 ``subscription`` as ``filter`` and ``callback`` as the ``url`` of ``webhook``. A webhook is checked before it is kept.
 
-Out: a webhook's secret is not shown again.
+Out: a webhook's secret is not shown again. What is shown instead is no secret when it comes back: it means the one that
+is kept.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from uuid import uuid4
 import msgspec
 
 from recado.errors import LimitError, SubscriptionError
+from recado.model.decoding import explain
 from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS
 from recado.model.values import parse_time
 from recado.server.webhooks.targets import Webhook, read_webhook
 
 _encode = msgspec.json.Encoder().encode
+MASK = "..."
+"""What is shown in place of a secret."""
 
 
 def prepare(raw: bytes, *, private: bool) -> tuple[bytes, Webhook | None]:
@@ -42,7 +46,19 @@ def shown(members: dict[str, Any]) -> dict[str, Any]:
     webhook = members.get("webhook")
     if not isinstance(webhook, dict) or "secret" not in webhook:
         return members
-    return {**members, "webhook": {**webhook, "secret": "..."}}
+    return {**members, "webhook": {**webhook, "secret": MASK}}
+
+
+def unmask(record: bytes, kept: dict[str, Any] | None) -> bytes:
+    """The record with the secret that ``kept``, the subscription of that id so far, has; its own is the mask."""
+    secret = ((kept or {}).get("webhook") or {}).get("secret")
+    if not secret:
+        raise SubscriptionError(
+            f"$.webhook.secret: {MASK!r} is only what is shown in its place, and there is none yet; write the secret"
+        )
+    members = msgspec.json.decode(record)
+    members["webhook"]["secret"] = secret
+    return _encode(members)
 
 
 def instant(text: str | None, member: str) -> datetime | None:
@@ -59,7 +75,7 @@ def _members(raw: bytes) -> dict[str, Any]:
     try:
         members = msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
-        raise SubscriptionError(f"$: {error}") from None
+        raise SubscriptionError(explain(error, None, raw)) from None
     except UnicodeError:
         raise SubscriptionError("$: the text is not UTF-8") from None
     except RecursionError:

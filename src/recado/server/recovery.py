@@ -33,9 +33,9 @@ from recado.server.dispatcher import Dispatcher
 from recado.server.effects import EffectRunner
 from recado.server.matching import make_matcher
 from recado.server.prefetch import PLAIN_SUBSCRIPTIONS, wait_for_kernels
-from recado.store.log import Damage, LogReader
+from recado.store.log import Damage
 from recado.store.log.segments import TRUSTED
-from recado.store.protocols import StateStore
+from recado.store.protocols import EventLog, StateStore
 
 ROWS = 512
 PATIENCE_SECONDS = 5.0
@@ -79,13 +79,13 @@ class Recovery:
         wanted = wanted_from(pairs, loaded.dispatched or 0)
         await asyncio.to_thread(self._index, wanted, len(pairs) > PLAIN_SUBSCRIPTIONS)
 
-    async def catch_up(self, loaded: Loaded, reader: LogReader, first: int) -> None:
-        """Dispatch what the log has beyond the state; ``first`` is the log's first position."""
-        start, damage = start_position(loaded, first, self._dispatcher.end)
+    async def catch_up(self, loaded: Loaded, log: EventLog) -> None:
+        """Dispatch what the log has beyond the state."""
+        start, damage = start_position(loaded, log.first, self._dispatcher.end)
         self.report(loaded.damage)
         self.report(damage)
         self._dispatcher.position = start
-        self._dispatcher.read_log = LogFollower(reader, self._dispatcher, self.report).read
+        self._dispatcher.read_log = LogFollower(log, self._dispatcher, self.report).read
         await self._dispatcher.catch_up(asyncio.get_running_loop().time() + PATIENCE_SECONDS)
 
     def report(self, damage: list[str]) -> None:
@@ -108,12 +108,12 @@ class Recovery:
 class LogFollower:
     """Reads stored events for the dispatcher; ``report`` gets what cannot be read, in sentences."""
 
-    def __init__(self, reader: LogReader, dispatcher: Dispatcher, report: Callable[[list[str]], None]) -> None:
-        self._reader, self._dispatcher, self._report = reader, dispatcher, report
+    def __init__(self, log: EventLog, dispatcher: Dispatcher, report: Callable[[list[str]], None]) -> None:
+        self._events, self._dispatcher, self._report = log, dispatcher, report
 
     async def read(self, start: int, end: int) -> AsyncIterator[CommittedGroup]:
         """The events of ``[start, end)`` that can be read, in groups that were accepted at one instant."""
-        batches = self._reader.read(start, end, batch_rows=ROWS, on_damage=self._report_damage)
+        batches = self._events.read(start, end, batch_rows=ROWS, on_damage=self._report_damage)
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await asyncio.to_thread(self._prepare, batch)
             for group in self._groups(batch):

@@ -20,8 +20,9 @@ from recado.model.filter import Filter
 from recado.model.subscription import Subscription, type_filter
 from recado.server.permissions import Principal, authorise
 from recado.server.requests import read_filter
-from recado.store.log import Damage, LogReader
+from recado.store.log import Damage
 from recado.store.log.settings import OnDamage
+from recado.store.protocols import EventLog
 
 ROWS = 512
 STRETCH = 10_000
@@ -37,7 +38,7 @@ Sieve = Callable[[Rows], Awaitable[Rows]]
 
 
 async def replay(
-    reader: LogReader,
+    log: EventLog,
     threads: Executor,
     understood: Callable[[Principal, Subscription], Awaitable[Sieve | None]],
     who: Principal,
@@ -65,15 +66,15 @@ async def replay(
 
     sieve = await understood(who, subscription)
     run = asyncio.get_running_loop().run_in_executor
-    extent = await run(threads, reader.extent, damaged)
-    start = extent.first if position is None else max(position, extent.first)
+    first, stop = log.first, log.end
+    start = first if position is None else max(position, first)
     if since is not None:
-        start = await run(threads, reader.position_at, since, damaged)
+        start = await run(threads, log.position_at, since, damaged)
     where, left = _where(subscription, by_meaning=sieve is not None), limit
     step = ROWS if sieve is None else SIEVED
-    for at in range(start, extent.end, STRETCH):
-        end = min(at + STRETCH, extent.end)
-        batches = reader.read(at, end, where=where, batch_rows=ROWS, on_damage=damaged)
+    for at in range(start, stop, STRETCH):
+        end = min(at + STRETCH, stop)
+        batches = log.read(at, end, where=where, batch_rows=ROWS, on_damage=damaged)
         while (batch := await run(threads, next, batches, None)) is not None:
             texts = [text.encode() for text in batch.column("event").to_pylist()]
             rows = list(zip(batch.column("position").to_pylist(), texts, strict=True))

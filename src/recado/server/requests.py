@@ -16,8 +16,9 @@ import msgspec
 
 from recado.broker.constraints import Constraints, read_constraints
 from recado.broker.persistence import read_record
-from recado.broker.state import WAITING, Device, SubscriptionState, User
+from recado.broker.state import Consumer, Device, Mailbox, SubscriptionState, User
 from recado.errors import SubscriptionError
+from recado.model.decoding import explain
 from recado.model.flat import refuse_repeats
 from recado.model.limits import LIMITS
 from recado.model.subscription import Subscription
@@ -83,7 +84,10 @@ def describe(subscription: SubscriptionState) -> SubscriptionInfo:
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A device of a user; the last five are empty while it is not connected. ``at`` is when that began."""
+    """A device of a user; the last six are empty while it is not connected. ``at`` is when that began.
+
+    ``redelivered`` counts what it was given and had been given before, since it connected.
+    """
 
     user: str
     device: str
@@ -93,13 +97,14 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     window: int = 0
     unacknowledged: int = 0
+    redelivered: int = 0
 
 
 def sessions_of(user: User) -> list[SessionInfo]:
-    return [_session(user, device) for device in user.devices.values()]
+    return [describe_session(user, device) for device in user.devices.values()]
 
 
-def _session(user: User, device: Device) -> SessionInfo:
+def describe_session(user: User, device: Device) -> SessionInfo:
     consumer = device.consumer
     if consumer is None:
         return SessionInfo(user=user.name, device=device.id, connected=False, at=device.seen_at)
@@ -112,11 +117,25 @@ def _session(user: User, device: Device) -> SessionInfo:
         address=consumer.key.address,
         window=consumer.window,
         unacknowledged=len(consumer.in_flight),
+        redelivered=consumer.redelivered,
     )
 
 
+class ConsumerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer that reads a mailbox: how many it may be given before it acknowledges some, and how many it has."""
+
+    device: str
+    kind: str
+    window: int
+    in_flight: int
+    redelivered: int
+
+
 class MailboxInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One mailbox; ``device`` is empty for the one that all devices of the user share. Counts are of the user."""
+    """One mailbox; ``device`` is empty for the one that all devices of the user share. Counts are of the user.
+
+    ``lag_seconds`` is for how long the oldest notification has waited, 0 if there is none.
+    """
 
     user: str
     device: str
@@ -127,26 +146,51 @@ class MailboxInfo(msgspec.Struct, frozen=True, kw_only=True):
     delivered_late: int
     dropped: dict[str, int]
     notices: int
+    lag_seconds: float
+    consumers: list[ConsumerInfo]
 
 
-def mailboxes_of(user: User) -> list[MailboxInfo]:
-    shown = []
-    for mailbox in user.mailboxes.values():
-        waiting = next((one for one in mailbox.notifications[mailbox.head :] if one.state == WAITING), None)
-        shown.append(
-            MailboxInfo(
-                user=user.name,
-                device=mailbox.device,
-                length=mailbox.length,
-                bytes=mailbox.bytes,
-                oldest=None if waiting is None else waiting.at,
-                delivered=user.delivered,
-                delivered_late=user.delivered_late,
-                dropped=dict(user.dropped),
-                notices=len(user.notices),
-            )
-        )
-    return shown
+def mailboxes_of(user: User, now: datetime) -> list[MailboxInfo]:
+    return [describe_mailbox(mailbox, now) for mailbox in user.mailboxes.values()]
+
+
+def describe_mailbox(mailbox: Mailbox, now: datetime) -> MailboxInfo:
+    user = mailbox.user
+    waiting = mailbox.first_waiting()
+    return MailboxInfo(
+        user=user.name,
+        device=mailbox.device,
+        length=mailbox.length,
+        bytes=mailbox.bytes,
+        oldest=None if waiting is None else waiting.at,
+        delivered=user.delivered,
+        delivered_late=user.delivered_late,
+        dropped=dict(user.dropped),
+        notices=len(user.notices),
+        lag_seconds=lag_seconds(None if waiting is None else waiting.at, now),
+        consumers=[_describe_consumer(cursor.consumer) for cursor in mailbox.cursors],
+    )
+
+
+def _describe_consumer(consumer: Consumer) -> ConsumerInfo:
+    return ConsumerInfo(
+        device=consumer.device,
+        kind=consumer.key.kind,
+        window=consumer.window,
+        in_flight=len(consumer.in_flight),
+        redelivered=consumer.redelivered,
+    )
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """What waits in the mailboxes of a class: how many notifications, and for how long the oldest of them."""
+
+    notifications: int
+    seconds: float
+
+
+def lag_seconds(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else max((now - since).total_seconds(), 0.0)
 
 
 # --- Requests to subscribe -------------------------------------------------------------------------------------------
@@ -217,7 +261,7 @@ def _members(raw: bytes) -> dict[str, Any]:
     try:
         members = _decode(raw)
     except msgspec.DecodeError as error:
-        raise SubscriptionError(f"the subscription is no JSON object: {error}") from None
+        raise SubscriptionError(f"the subscription is no JSON object: {explain(error, None, raw)}") from None
     except UnicodeError:
         raise SubscriptionError("the text is not UTF-8") from None
     except RecursionError:

@@ -5,9 +5,9 @@
         await server.run()  # until SIGTERM or SIGINT
 
 Start: check the configuration, bind the port, open the data, then listen; whatever fails says so before anything is
-served. Anything but loopback needs tokens. Stop (drain): take no more connections, answer what was published, tell the
-sessions that the service drains, flush, close. SIGHUP reads the token file and the level of the log again; what is open
-by a token that is gone ends.
+served. Anything but loopback needs tokens; a change of the token file counts within a second. Stop (drain): take no
+more connections, answer what was published, tell the sessions that the service drains, flush, close. SIGHUP reads the
+token file, the certificates and the level of the log again; what is open by a token that is gone ends.
 """
 
 from __future__ import annotations
@@ -15,27 +15,39 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import shlex
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from recado import files
 from recado.errors import RecadoError
-from recado.server.config import Config, ConfigError
+from recado.server.audit import check_audit
+from recado.server.config import Config, ConfigError, Semantics
 from recado.server.control import Control
-from recado.server.engine import Engine
+from recado.server.engine import Engine, log_settings
 from recado.server.gateway import Gateway
 from recado.server.identity import is_loopback
-from recado.server.listener import Listener, bind, tls_context
+from recado.server.listener import Listener, bind, check_port, tls_context
 from recado.server.logs import configure_logs
-from recado.server.sip import SipListener
+from recado.server.matching import read_understanding
+from recado.server.sip import EMBEDDED, SipListener, check_sip, check_sip_sockets
 from recado.server.tokens import Tokens
 
 _log = logging.getLogger("recado.server")
 DRAIN_SECONDS = 5.0
+WATCH_SECONDS = 1.0
+"""So often the token file is looked at."""
 LOADING_OBJECTS = 100_000
 """So many new objects let the garbage collector begin while a service loads; almost all of them are to stay."""
+
+
+class FolderError(RecadoError):
+    """A data folder that cannot be used."""
 
 
 class Server:
@@ -44,7 +56,8 @@ class Server:
     def __init__(self, gateway: Gateway, listener: Listener, reread: Callable[[], Config] | None) -> None:
         self.gateway, self.engine, self._listener = gateway, gateway.engine, listener
         self._reread = reread
-        self._control = Control(gateway, token_path(gateway.config))
+        self._control = Control(gateway, token_path(gateway.config), self.reload_tokens)
+        self._watching: asyncio.Task[None] | None = None
         self._sip: SipListener | None = None
         self._stop = asyncio.Event()
 
@@ -61,8 +74,7 @@ class Server:
     @asynccontextmanager
     async def start(cls, config: Config, reread: Callable[[], Config] | None = None) -> AsyncIterator[Server]:
         """A service that serves, and is drained at the end; ``reread`` gives the configuration again on SIGHUP."""
-        tokens = open_tokens(config)
-        tls_context(config.http)  # a bad certificate is told before anything is opened
+        tokens = await check_start(config)
         bound = bind(config.http.host, config.http.port)
         try:
             make_folder(Path(config.data))
@@ -86,6 +98,7 @@ class Server:
 
     async def _begin(self, bound: socket.socket) -> None:
         await self._control.start()
+        self._watching = asyncio.create_task(self._watch_tokens())
         self.gateway.webhooks.start()
         await self._listener.start(bound)
         if self.gateway.config.sip.registrar:
@@ -121,10 +134,16 @@ class Server:
         self._stop.set()
 
     def reload(self) -> None:
-        """Tokens and the level of the log, anew; if that fails everything stays as it was."""
+        """Tokens, certificates and the level of the log, anew; if that fails everything stays as it was."""
         try:
             config = None if self._reread is None else self._reread()
-            self.gateway.tokens.reload()
+            tls_context(self.gateway.config.http)  # before anything is changed
+            if self._sip is not None:
+                self._sip.check_certificate()
+            self._reread_tokens()
+            self._listener.renew_certificate()
+            if self._sip is not None:
+                self._sip.renew_certificate()
         except RecadoError as error:
             _log.error(
                 "nothing was changed, because it could not be read again: %s", error
@@ -132,11 +151,45 @@ class Server:
             return
         if config is not None:
             configure_logs(config.logging)
+        self._recheck()
+        _log.info("tokens, certificates and log level were read again", extra={"tokens": len(self.gateway.tokens)})
+
+    def reload_tokens(self) -> None:
+        """The tokens alone: what is open by one that is gone ends. Raises TokenError, and changes nothing then."""
+        self._reread_tokens()
+        self._recheck()
+
+    def _reread_tokens(self) -> None:
+        """Which tokens came and went is noted; who changed the file, only its owner knows."""
+        before = self.gateway.tokens.names()
+        self.gateway.tokens.reload()
+        after = self.gateway.tokens.names()
+        for did, names in (("token added", after - before), ("token gone", before - after)):
+            for name in sorted(names):
+                self.gateway.audit.note(None, "the token file", "tokens", did, name=name)
+
+    def _recheck(self) -> None:
         self.gateway.polls.recheck(self.gateway.tokens)
         self._listener.recheck()
         if self._sip is not None:
             self._sip.recheck()
-        _log.info("tokens and log level were read again", extra={"tokens": len(self.gateway.tokens)})
+
+    async def _watch_tokens(self) -> None:
+        """Whoever changed the file need not tell: it is looked at, and so are tokens that end."""
+        said = ""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                if self.gateway.tokens.has_changed():
+                    self.reload_tokens()
+                    said = ""
+            except RecadoError as error:
+                if str(error) != said:
+                    _log.error("the tokens stay as they were: %s", error)
+                said = str(error)
+            except Exception:  # noqa: BLE001  # a fault in one session must not keep others open for ever
+                self.engine.dispatcher.note_fault()
+                _log.exception("the tokens were read again, and not all that is open was looked at")
 
     async def drain(self) -> None:
         """Stop accepting, finish, tell everybody."""
@@ -144,12 +197,64 @@ class Server:
             return
         self.gateway.draining = True
         _log.info("the service drains")
+        if self._watching is not None:
+            self._watching.cancel()
         await self._control.close()
         self.gateway.polls.close()
         if self._sip is not None:
             await self._sip.drain(DRAIN_SECONDS)
         await self._listener.drain(DRAIN_SECONDS)
         await self.gateway.close()
+
+
+async def check_start(config: Config) -> Tokens:
+    """Refuse a configuration with which no service can start, before anything is opened; its tokens."""
+    tokens = open_tokens(config)
+    tls_context(config.http)
+    try:
+        log_settings(config).check()
+    except RecadoError as error:
+        raise ConfigError(f"$.log: {error}") from None
+    if config.semantics != Semantics():
+        await asyncio.to_thread(read_understanding, config)
+    check_audit(config.logging.audit)
+    if config.sip.registrar:
+        await check_sip(config, tokens)
+    check_ports_differ(config)
+    check_folder(Path(config.data))
+    return tokens
+
+
+async def check_config(config: Config) -> None:
+    """Refuse what ``Server.start`` refuses; a service may run on the ports and the folder meanwhile."""
+    check_port("http.port", config.http.port)
+    bind(config.http.host, 0).close()
+    if config.sip.registrar:
+        check_sip_sockets(config)
+    await check_start(config)
+
+
+def listeners(config: Config) -> Iterator[tuple[str, str, int, socket.SocketKind]]:
+    """Where a service listens: which member says so, host, port (0: any) and kind of socket."""
+    yield "http.port", config.http.host, config.http.port, socket.SOCK_STREAM
+    sip = config.sip
+    if sip.registrar:
+        yield "sip.port", sip.host, sip.port, socket.SOCK_DGRAM
+        yield "sip.rudp_port", sip.host, sip.rudp_port, socket.SOCK_DGRAM
+    if sip.registrar == EMBEDDED:
+        yield "sip.port", sip.host, sip.port, socket.SOCK_STREAM
+        if sip.certificate:
+            yield "sip.tls_port", sip.host, sip.tls_port, socket.SOCK_STREAM
+
+
+def check_ports_differ(config: Config) -> None:
+    """Refuse two listeners of one service at one place."""
+    taken: dict[tuple[str, int, socket.SocketKind], str] = {}
+    for member, host, port, kind in listeners(config):
+        place = ("127.0.0.1" if host == "localhost" else host, port, kind)
+        if port and place in taken:
+            raise ConfigError(f"$.{taken[place]} and $.{member} are both {port} on {host}; give each its own")
+        taken[place] = member
 
 
 def open_tokens(config: Config) -> Tokens:
@@ -172,14 +277,36 @@ def open_tokens(config: Config) -> Tokens:
     return tokens
 
 
+def check_folder(path: Path) -> None:
+    """Raise what stands against a data folder at the path, which is not made."""
+    nearest = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not nearest.is_dir():
+        raise FolderError(f"the data folder {path} cannot be made: {nearest} is a file")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise FolderError(f"the data folder {path} cannot be used: {nearest} cannot be written by this user")
+    if path.exists():
+        check_private(path)
+
+
 def make_folder(path: Path) -> None:
-    """The data folder, for its owner alone; one that is there stays as it is."""
+    """The data folder, for its owner alone; a FolderError says what to type if one that is there is not."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        check_private(path)
     except FileExistsError:
-        raise RecadoError(f"the data folder {path} cannot be made: there is a file of that name") from None
+        raise FolderError(f"the data folder {path} cannot be made: there is a file of that name") from None
     except OSError as error:
-        raise RecadoError(f"the data folder {path} cannot be made: {error.strerror}") from None
+        raise FolderError(f"the data folder {path} cannot be made: {error.strerror}") from None
+
+
+def check_private(path: Path) -> None:
+    """Raise a FolderError with what to type if others may use the data folder, which is there."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise FolderError(
+            f"others on this machine may use the data folder {path} (mode {mode:04o}), which holds events and secrets; "
+            f"make it private with: chmod -R go-rwx {shlex.quote(str(path))}"
+        )
 
 
 def token_path(config: Config) -> Path:

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -43,6 +43,10 @@ FRAME_BYTES = 256 * 1024
 FRAME_MESSAGES = 1_000
 
 
+Message: TypeAlias = bytes | OutgoingNotification | Gap | SubCancelled
+"""What waits; bytes are an answer."""
+
+
 class Batch(NamedTuple):
     """What leaves as one, and what is confirmed when it has arrived: the last nid in it (0: none) and the notices."""
 
@@ -61,30 +65,28 @@ class Outgoing:
         frame_bytes: int = FRAME_BYTES,
     ) -> None:
         self._send, self._later, self._frame_bytes = send, later, frame_bytes
-        self._waiting: deque[bytes | OutgoingNotification | Gap | SubCancelled] = deque()
+        self._waiting: deque[Message] = deque()
         self._scheduled = self._paused = False
         self.answer_bytes = 0  # of what waits, notifications apart
         self.flushed: Callable[[], None] = lambda: None  # told when something was sent
 
-    def put(self, messages: Iterable[bytes]) -> None:
-        for message in messages:
-            self._waiting.append(message)
-            self.answer_bytes += len(message)
-        self._schedule()
+    def put(self, answers: Iterable[bytes]) -> None:
+        answers = list(answers)
+        self.answer_bytes += sum(map(len, answers))
+        self.push(answers)
 
-    def put_first(self, message: bytes) -> None:
+    def put_first(self, answer: bytes) -> None:
         """Before everything that waits: WELCOME, which is known only when the first notifications are."""
-        self._waiting.appendleft(message)
-        self.answer_bytes += len(message)
-        self._schedule()
+        self._waiting.appendleft(answer)
+        self.answer_bytes += len(answer)
+        self.push(())
 
-    def put_notifications(self, notifications: Iterable[OutgoingNotification]) -> None:
-        self._waiting.extend(notifications)
-        self._schedule()
-
-    def put_notices(self, notices: Iterable[Gap | SubCancelled]) -> None:
-        self._waiting.extend(notices)
-        self._schedule()
+    def push(self, messages: Iterable[Message]) -> None:
+        """Notifications or notices. They wait, with all that waits already, for the end of the turn."""
+        self._waiting.extend(messages)
+        if not self._scheduled and not self._paused and self._waiting:
+            self._scheduled = True
+            self._later(self.flush)
 
     def drop(self, answers: bool = False) -> None:
         """Forget the notifications, which are still in the mailbox; with ``answers`` these, too."""
@@ -101,12 +103,7 @@ class Outgoing:
 
     def resume(self) -> None:
         self._paused = False
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._scheduled and not self._paused and self._waiting:
-            self._scheduled = True
-            self._later(self.flush)
+        self.push(())
 
     def flush(self) -> None:
         """Send frames until nothing waits or the socket is full."""
@@ -162,6 +159,7 @@ class Session:
         most = gateway.config.sessions.window
         self.window = max(1, min(hello.window or most, most))
         self._out, self._end = out, end
+        self.push = self.notice = out.push  # all that the engine gives leaves with the answers, in one order
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._replays: dict[asyncio.Task[None], None] = {}
         self._barrier: asyncio.Task[None] | None = None  # the last request that others wait for
@@ -176,15 +174,10 @@ class Session:
     def begin(self, seen: int | None, log: str | None = None) -> None:
         """Be the device's consumer; WELCOME goes before what the engine sends at once."""
         welcome = self._engine.attach(self.who, self.device, self, seen, log)
+        self._audit("connect", device=self.device)
         self._out.put_first(_encode(welcome))
 
     # -- the consumer --------------------------------------------------------------------------------------------------
-
-    def push(self, notifications: Sequence[OutgoingNotification]) -> None:
-        self._out.put_notifications(notifications)
-
-    def notice(self, notices: Sequence[m.Gap | m.SubCancelled]) -> None:
-        self._out.put_notices(notices)
 
     def say(self, messages: Sequence[m.FromService]) -> None:
         self._out.put([_encode(message) for message in messages])
@@ -235,8 +228,8 @@ class Session:
                     self._engine.confirm_notices(self, notices)
             case m.Ping(req):
                 self.say([m.Ok(req)])
-            case m.Bye():
-                self._engine.end(self)
+            case m.Bye(forget):
+                self._engine.end(self, forget=forget)
                 self._end("bye")
             case m.Hello():
                 self._refuse(None, RecadoError("HELLO comes once, as the first message of a connection"))
@@ -279,14 +272,18 @@ class Session:
         match message:
             case m.Subscribe(req, sub):
                 held = await self._gateway.subscribe(who, bytes(sub), self.device)
+                self._audit("subscribe", subscription=held.id)
                 return m.Subscribed(req, held.id, held.expires_text)
             case m.Renew(req, sub_id, expires_at, ttl):
                 held = await engine.renew(who, sub_id, instant(expires_at, "expires_at"), ttl)
+                self._audit("renew", subscription=sub_id)
                 return m.Subscribed(req, held.id, held.expires_text)
             case m.Unsubscribe(req, sub_id):
                 await engine.cancel(who, sub_id)
+                self._audit("unsubscribe", subscription=sub_id)
             case m.DiscardSubs(req):
                 await engine.discard(who, self.device)
+                self._audit("discard", device=self.device)
             case m.QuerySubs(req):
                 return await self._list(req)
         return m.Ok(message.req)
@@ -306,6 +303,9 @@ class Session:
         task.add_done_callback(self._done)
         return task
 
+    def _audit(self, did: str, **what: Any) -> None:
+        self._gateway.audit.note(self.who, self.address, self.kind, did, **what)
+
     async def _answer(self, req: int, request: Coroutine[Any, Any, m.FromService]) -> None:
         try:
             self.say([await request])
@@ -321,6 +321,8 @@ class Session:
         self.answered()
 
     def _refuse(self, req: int | None, error: RecadoError) -> None:
+        if isinstance(error, Denied):
+            self._audit("refused", status=status_of(error))
         self.say([m.Error(req, status_of(error), text_of(error))])
 
     # -- publish -------------------------------------------------------------------------------------------------------
@@ -347,6 +349,7 @@ class Session:
     def _store(self, requests: Sequence[int], events: Sequence[Event], size: int) -> None:
         self.waiting_bytes += size
         self.publishing += len(events)
+        self._audit("publish", events=len(events))
 
         def done(result: Sequence[int] | RecadoError) -> None:
             self.waiting_bytes -= size

@@ -6,7 +6,8 @@ invited --ACK, and the peer was heard at its address--> attached --RUDP fails-->
 
 The RUDP connection is open from the invitation on, but nothing except pings goes out before a packet of the peer came
 from the address that its session description names; a service must not be aimed at others. The same holds for a new
-address: data goes there when the device was heard there. A failure of RUDP is what tells that a device is away (section
+address: data goes there when the device was heard there. Heard means a packet with the tag that only both sides of the
+session can make, and that is no repetition. A failure of RUDP is what tells that a device is away (section
 6.1): the consumer is lost, what was not acknowledged waits in the mailbox, and a session update attaches it again. A
 device that speaks though it counts as lost does not know that; its session is ended, and it opens another one.
 """
@@ -57,9 +58,22 @@ class SipConsumer(Session):
         self._next: Address | None = None  # where the device says it is, and was not heard yet
         self._timer: asyncio.TimerHandle | None = None
 
-    def connect(self, rudp: RudpEndpoint, media: Media, ours: int, theirs: int) -> None:
+    def connect(self, rudp: RudpEndpoint, media: Media, ours: Media) -> None:
+        """``media`` and ``ours`` are the two sides' descriptions; both have a connection and a key."""
         to = media.host, media.port
-        self.link: RudpLink = rudp.open(to, ours, theirs, self._receive_frame, self._failed)
+        assert media.connection is not None
+        assert ours.connection is not None
+        assert media.key is not None
+        assert ours.key is not None
+        self.link: RudpLink = rudp.open(
+            to,
+            ours.connection,
+            media.connection,
+            self._receive_frame,
+            self._on_failure,
+            local_key=ours.key,
+            remote_key=media.key,
+        )
         self.link.on_source = self._came_from
         self.address, self._seen, self._confirms = show(to), (media.seen, media.log), media.confirms
 
@@ -116,7 +130,7 @@ class SipConsumer(Session):
         except RecadoError as error:
             self.finish(text_of(error))
 
-    def _failed(self, error: Unreachable) -> None:
+    def _on_failure(self, error: Unreachable) -> None:
         """The device is away (section 6.3)."""
         self.attached = False
         self._out.pause()
@@ -185,7 +199,7 @@ class SipConsumer(Session):
             try:
                 self.receive(m.from_agent(frame))
             except RecadoError as error:
-                self.say([m.Error(None, status_of(error), text_of(error))])
+                self.say(m.refusals(error, status_of(error), text_of(error)))
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

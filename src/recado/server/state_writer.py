@@ -37,9 +37,11 @@ class StateWriter:
         loop: AbstractEventLoop,
         dispatched: Callable[[], int],
         whole: Callable[[], bool] = lambda: True,
+        *,
+        check_files: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._broker, self._loop, self._dispatched = store, broker, loop, dispatched
-        self._whole = whole
+        self._whole, self._check_files = whole, check_files
         self._thread = ThreadPoolExecutor(1, "recado-state")
         self._timer: TimerHandle | None = None
         self._due = 0.0
@@ -130,6 +132,7 @@ class StateWriter:
         try:
             if not batch.notifications:
                 add_notifications(batch, changes)
+            self._check_files()
             self._store.write(batch)
         except Exception as error:  # noqa: BLE001  # whatever it is, it must be tried again and told
             self._loop.call_soon_threadsafe(self._fail, batch, changes, waiting, error)
@@ -157,8 +160,9 @@ class StateWriter:
         self._busy = False
         self._failing = batch, changes
         self._fenced = isinstance(error, FencedError)
-        self.trouble = f"the state cannot be written: {error}"
-        _log.error("%s; %s", self.trouble, "it is not tried again" if self._fenced else "it is tried again")
+        before, self.trouble = self.trouble, f"the state cannot be written: {error}"
+        if self.trouble != before:
+            _log.error("%s; %s", self.trouble, "it is not tried again" if self._fenced else "it is tried again")
         waiting, self._waiting = waiting + self._waiting, []
         for future in waiting:
             if not future.done():

@@ -55,7 +55,7 @@ class Wire(asyncio.Protocol):
         self._gateway = gateway
         self._loop = asyncio.get_running_loop()
         self._ws = ServerProtocol(max_size=gateway.config.limits.first_bytes, logger=_quiet)
-        self._out = Outgoing(self._send, self._loop.call_soon)
+        self._out = Outgoing(self._write, self._loop.call_soon)
         self._parts = bytearray()  # of a message in several frames
         self._ended = False  # our side of the connection
         self._closed = self._pinged = False
@@ -72,7 +72,7 @@ class Wire(asyncio.Protocol):
     def _too_slow(self) -> None: ...
 
     @abstractmethod
-    def _given_back(self, reason: str) -> None:
+    def _give_back(self, reason: str) -> None:
         """It is over: let go of what the connection held."""
 
     # -- asyncio's calls -----------------------------------------------------------------------------------------------
@@ -83,10 +83,12 @@ class Wire(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         self._address = f"{peer[0]}:{peer[1]}"
         self._peer = str(peer[0])
+        self._gateway.strangers[self] = self._transport.abort
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finish("connection lost" if exc is None else f"connection lost: {type(exc).__name__}")
         self._gateway.connections -= 1
+        self._gateway.strangers.pop(self, None)
         self._disarm()
 
     def data_received(self, data: bytes) -> None:
@@ -114,7 +116,7 @@ class Wire(asyncio.Protocol):
                 self._open(event)
             elif isinstance(event, Frame):
                 self._frame(event)
-        self._write_protocol()
+        self._write()
         if self._ended:
             self._finish("no WebSocket any more")
         elif self._transport.get_write_buffer_size() > self._gateway.config.limits.outgoing_bytes:
@@ -136,16 +138,14 @@ class Wire(asyncio.Protocol):
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
-    def _send(self, batch: Batch) -> None:
-        if self._ws.state is not State.OPEN:
-            return
-        payload = batch.payload
-        self._ws.send_text(payload)
-        self._gateway.metrics.frames_out += 1
-        self._gateway.metrics.bytes_out += len(payload)
-        self._write_protocol()
-
-    def _write_protocol(self) -> None:
+    def _write(self, batch: Batch | None = None) -> None:
+        """Send a frame of messages, or only what the protocol itself has to say."""
+        if batch is not None:
+            if self._ws.state is not State.OPEN:
+                return
+            self._ws.send_text(batch.payload)
+            self._gateway.metrics.frames_out += 1
+            self._gateway.metrics.bytes_out += len(batch.payload)
         for data in self._ws.data_to_send():
             if self._ended:
                 return
@@ -172,7 +172,7 @@ class Wire(asyncio.Protocol):
             return
         self._pinged = True
         self._ws.send_ping(b"")
-        self._write_protocol()
+        self._write()
         self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Wire(asyncio.Protocol):
         self._finish(reason)
         if self._ws.state is State.OPEN:
             self._ws.send_close(code, reason[:120])
-            self._write_protocol()
+            self._write()
         self._end_our_side()
 
     def _end_our_side(self) -> None:
@@ -201,7 +201,7 @@ class Wire(asyncio.Protocol):
         self._closed = True
         if not self._ended:  # once our side has ended, the timer is the one that ends the whole
             self._disarm()
-        self._given_back(reason)
+        self._give_back(reason)
 
 
 # --- One WebSocket, from its handshake to its end --------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Connection(Wire):
                 self._check_known()
             except RecadoError as error:
                 response = self._ws.reject(status_of(error), text_of(error) + "\n")
-                self._gateway.metrics.by["connections_refused"]["handshake"] += 1
+                self._note_refused("handshake", error)
         self._ws.send_response(response)
 
     def _check_known(self) -> None:
@@ -282,11 +282,15 @@ class Connection(Wire):
             self._pace()
 
     def _refuse(self, error: RecadoError) -> None:
-        """A frame that is none: before HELLO that is the end, after it an answer without a request."""
-        self._out.put([_encode(m.Error(None, status_of(error), text_of(error)))])
+        """A frame that is none: before HELLO that is the end; after it every request in it is refused."""
+        self._out.put(map(_encode, m.refusals(error, status_of(error), text_of(error))))
         if self._session is None:
-            self._gateway.metrics.by["connections_refused"]["hello"] += 1
+            self._note_refused("hello", error)
             self.end("refused", 1008)
+
+    def _note_refused(self, reason: str, error: RecadoError) -> None:
+        self._gateway.metrics.by["connections_refused"][reason] += 1
+        self._gateway.audit.note(None, self._address, "websocket", "connect", status=status_of(error))
 
     def _hello(self, messages: list[m.FromAgent]) -> list[m.FromAgent]:
         """Begin the session; what is left of the frame."""
@@ -303,6 +307,7 @@ class Connection(Wire):
         session.answered = self._pace
         self._out.flushed = session.sent
         self._session = session
+        self._gateway.strangers.pop(self, None)
         self._ws.max_message_size = self._gateway.config.limits.frame_bytes
         self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
         return messages[1:]
@@ -368,7 +373,7 @@ class Connection(Wire):
             self._out.put([_encode(m.Closing(reason))])
         self._close(code or _CODES.get(reason, 1000), reason)
 
-    def _given_back(self, reason: str) -> None:
+    def _give_back(self, reason: str) -> None:
         if self._session is not None:
             self._gateway.engine.lose(self._session, reason)
             self._session.abandon()

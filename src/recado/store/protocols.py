@@ -6,12 +6,14 @@ a crash what was not synced. A broker knows nothing that is not derived from the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol
 
 from recado.broker.persistence import Batch, Loaded
 from recado.errors import RecadoError
+from recado.model.filter import Filter
 
 
 class FencedError(RecadoError):
@@ -19,7 +21,11 @@ class FencedError(RecadoError):
 
 
 class EventLog(Protocol):
-    """Events with dense positions, from ``first`` up to, and without, ``end``. Any thread may call, one at a time."""
+    """Events with dense positions, from ``first`` up to, and without, ``end``.
+
+    Any thread may call: one at a time, except for ``read`` and ``position_at``, which as many may call as like.
+    ``on_damage`` is told of positions that cannot be read (``recado.store.log.Damage``); without it they are an error.
+    """
 
     @property
     def identity(self) -> str:
@@ -43,18 +49,29 @@ class EventLog(Protocol):
         ...
 
     def commit(self, appends: Sequence[Sequence[Any]]) -> list[range]:
-        """Store groups of entries, all or none; their positions, when they are on stable storage."""
+        """Store groups of entries, all or none; their positions, when they are on stable storage.
+
+        With no group at all nothing is stored, but it is tried as if there were.
+        """
         ...
 
-    def read(self, start: int | None = None, end: int | None = None) -> Iterator[Any]:
-        """The events of ``[start, end)`` in batches; without bounds, all that there are now."""
+    def read(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        where: Filter | None = None,
+        batch_rows: int = 8192,
+        on_damage: Callable[[Any], None] | None = None,
+    ) -> Iterator[Any]:
+        """The events of ``[start, end)`` that match ``where``, in Arrow batches; without bounds, all there are now."""
         ...
 
     def wait(self, position: int, timeout: float | None = None) -> bool:
         """Wait until there is an event at a position; whether there is."""
         ...
 
-    def position_at(self, instant: datetime) -> int:
+    def position_at(self, instant: datetime, on_damage: Callable[[Any], None] | None = None) -> int:
         """The first position whose event was accepted at an instant or later."""
         ...
 
@@ -62,9 +79,24 @@ class EventLog(Protocol):
         """Let go of the oldest events that are beyond both bounds; None is no bound."""
         ...
 
+    def maintain(self) -> None:
+        """Do what can be done beside commits to keep them fast; it is called now and then, and may take long."""
+        ...
+
+    def copy(self, target: Path) -> None:
+        """Put a copy of all that is stored now into a new folder."""
+        ...
+
+    def close(self) -> None: ...
+
 
 class StateStore(Protocol):
     """What brokers keep over restarts (``recado.broker.persistence``). Any thread may call, one at a time."""
+
+    @property
+    def starts(self) -> int:
+        """How often the store was opened for writing: no two who have written have the same number."""
+        ...
 
     def load(self) -> Loaded:
         """Everything that was written; what cannot be read is named in it."""

@@ -42,9 +42,14 @@ def check_rounds(path: Path, rounds: int, seed: int) -> dict[int, str]:
 
 
 def test_killed_writers_lose_nothing(tmp_path):
-    acknowledged = check_rounds(tmp_path / "log", rounds=12, seed=1)
-    assert len(acknowledged) > 12
-    assert LogReader(tmp_path / "log").segments()
+    """On a busy machine the writers may be killed before they seal anything; then others are."""
+    for seed in range(1, 6):
+        log = tmp_path / f"log-{seed}"
+        assert len(check_rounds(log, rounds=12, seed=seed)) > 12
+        if LogReader(log).segments():
+            break
+    else:
+        pytest.fail("no writer came as far as a segment")
 
 
 @pytest.mark.long

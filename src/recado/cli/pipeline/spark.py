@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from recado.cli.output import console, for_people, write_json
+from recado.cli.output import complain, console, for_people, write_json
 from recado.errors import RecadoError
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _POLL_SECONDS = 0.5
+_LOG_SECONDS = 10.0
+"""How often a line tells of the progress where stderr is no terminal."""
+
+AsRows = Annotated[bool, Parameter(name="--rows", negative=())]
 
 
 @Parameter(name="*")
@@ -45,9 +49,14 @@ class Job:
         return {name: value for name, _, value in pairs}
 
 
+def is_local(path: str) -> bool:
+    """Is the path one of this host's, and no URL that Spark reaches? Tells without PySpark."""
+    return ":/" not in path or path.startswith("file:")
+
+
 @contextmanager
 def session(job: Job) -> Iterator[SparkSession]:
-    """A Spark session for one job; while it lasts, a terminal shows how far the job is.
+    """A Spark session for one job; while it lasts, a terminal shows how far the job is, and a log has lines of it.
 
     A session that this process has already is used and left open: whoever started it ends it.
     """
@@ -55,7 +64,8 @@ def session(job: Job) -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
 
         from recado.pipeline.errors import user_errors
-        from recado.pipeline.session import log_file, start_session
+        from recado.pipeline.progress import log_progress
+        from recado.pipeline.session import forget_log, start_session
     except ModuleNotFoundError as error:
         raise RecadoError(f"{error.name} is not installed; the pipeline needs: pip install 'recado[spark]'") from None
 
@@ -63,8 +73,12 @@ def session(job: Job) -> Iterator[SparkSession]:
     with _status(job.quiet) as status:
         spark = start_session("recado", job.master, job.settings(), job.remote)
         watcher = _Watcher(spark, status) if status else None
+        quiet = status is not None or job.quiet
         try:
-            with user_errors():
+            with (
+                nullcontext() if quiet else log_progress(spark, seconds=_LOG_SECONDS, tell=complain),
+                user_errors(),
+            ):
                 yield spark
         finally:
             if watcher:
@@ -73,7 +87,7 @@ def session(job: Job) -> Iterator[SparkSession]:
                 with suppress(ConnectionError):  # of a Java process that is no more
                     spark.stop()
     if ours:
-        log_file().unlink(missing_ok=True)
+        forget_log()
 
 
 @contextmanager
@@ -121,11 +135,11 @@ def summarise(summary: dict[str, Any], json: bool) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in summary.items():
-        table.add_row(name.replace("_", " "), _shown(value))
+        table.add_row(name.replace("_", " "), _show(value))
     console().print(table)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}" if isinstance(value, float) else str(value)

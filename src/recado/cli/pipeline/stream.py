@@ -6,14 +6,13 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from recado.cli.flags import KnowledgeFlags
 from recado.cli.output import complain, console, for_people, write_json
-from recado.cli.pipeline.spark import Job, Rows, session, summarise
+from recado.cli.pipeline.spark import AsRows, Job, Rows, session, summarise
 from recado.cli.verb import FAILED, OK, verb
 
 if TYPE_CHECKING:
@@ -41,22 +40,24 @@ app = verb("stream", epilogue=_HELP)
 
 @app.default
 def stream(
-    set: Path,
+    set: str,
     events: str,
     /,
     *,
-    out: Path,
-    checkpoint: Path,
+    out: str,
+    checkpoint: str,
     rows: Rows = Rows(),  # noqa: B008  # frozen
     event: bool = False,
     renamed: bool = False,
     meaning: KnowledgeFlags = KnowledgeFlags(),  # noqa: B008  # frozen
-    similarities: Path | None = None,
+    similarities: str | None = None,
     raw: bool = False,
     watermark: str | None = None,
     once: bool = False,
     every: str = "1 second",
     most: int | None = None,
+    as_rows: AsRows = False,
+    ship: bool | None = None,
     verify_share: float = 0.001,
     job: Job = Job(),  # noqa: B008  # frozen
 ) -> int:
@@ -88,6 +89,11 @@ def stream(
         Pause between micro-batches.
     most
         Files, or rows of a log, in one micro-batch.
+    as_rows
+        Write a row for each notification, instead of one for each event with an array of its matches.
+    ship
+        Send each version of the set to the executors, or not: they map it at its path. Without either, it is sent on a
+        cluster.
     verify_share
         Share of the matching time that compares answers with the plain evaluator. If they differ, the stream goes on
         and says so, and the exit code is 1.
@@ -113,6 +119,8 @@ def stream(
             trigger={"availableNow": True} if once else {"processingTime": every},
             on_batch=told.batch,
             verify_share=verify_share,
+            ship=ship,
+            output="rows" if as_rows else "nested",
             **(source.form | rows.form()),
         )
         _wait(query, told.stop)

@@ -12,14 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from contextlib import suppress
 
 from recado.client.driver import TransportListener
 from recado.client.urls import SipTarget, Target
 from recado.errors import RecadoError
-from recado.net import RudpEndpoint, RudpLink
-from recado.net.sip import ADDRESS_POLL_SECONDS, Endpoint, local_address_towards, open_endpoint, watch_address
+from recado.net import RudpEndpoint, RudpLink, new_key
+from recado.net.sip import (
+    ADDRESS_POLL_SECONDS,
+    Endpoint,
+    TlsClient,
+    local_address_towards,
+    open_endpoint,
+    watch_address,
+)
 from recado.protocols.rudp import QueueFull, Unreachable, profile
 from recado.protocols.sip import events
 from recado.protocols.sip.agent import UserAgent
@@ -54,7 +62,7 @@ class SipTransport:
         self._link: RudpLink | None = None
         self._listener: TransportListener | None = None
         self._call = ""
-        self._connection = 0
+        self._connection, self._key = 0, new_key()
         self._registered = self._inviting = self._connecting = self._up = False
         self._waiting: deque[bytes] = deque()
         self._tasks: list[asyncio.Task[None]] = []
@@ -132,7 +140,12 @@ class SipTransport:
         self._connection = self._rudp.new_conn_id()
         settings = self._settings()
         local = Address(self._home.transport, host, 0)
-        self._endpoint = await open_endpoint(lambda bound: UserAgent(settings, bound), local, self._handle_event)
+        tls = None
+        if self._home.transport == "tls":
+            tls = TlsClient(ssl.create_default_context(cafile=self._sip.ca or None), self._home.host)
+        self._endpoint = await open_endpoint(
+            lambda bound: UserAgent(settings, bound), local, self._handle_event, tls=tls
+        )
         self._tasks.append(asyncio.get_running_loop().create_task(self._watch(host)))
         self._endpoint.ask(events.Register())
 
@@ -153,6 +166,7 @@ class SipTransport:
             host=host,
             port=port,
             connection=self._connection,
+            key=self._key,
             device=self._device,
             seen=seen,
             log=log or None,
@@ -196,7 +210,7 @@ class SipTransport:
                 else:
                     self.disconnect()  # it was given up meanwhile
             case events.Updated(call, _, remote) if call == self._call:
-                self._updated(remote.media)
+                self._on_update(remote.media)
             case events.UpdateFailed(call, status, _, again) if call == self._call and (
                 again is None or (status == _NO_ANSWER and self._connecting)  # the service may be somewhere else by now
             ):
@@ -206,19 +220,28 @@ class SipTransport:
                 self._inviting = False
                 self._down(f"the service cannot be reached by SIP: {status} {reason}", _code(status))
             case events.Ended(call, reason) if call == self._call:
-                self._ended(reason)
+                self._on_end(reason)
 
     def _connect(self, media: Media) -> None:
         assert self._rudp is not None
         if media.connection is None:
             self._down("the service named no RUDP connection in its answer")
             return
+        if media.key is None:
+            self._down("the service named no key for RUDP in its answer; it is older than this client")
+            return
         self._link = self._rudp.open(
-            (media.host, media.port), self._connection, media.connection, self._receive, self._failed
+            (media.host, media.port),
+            self._connection,
+            media.connection,
+            self._receive,
+            self._on_failure,
+            local_key=self._key,
+            remote_key=media.key,
         )
         self._greet()
 
-    def _updated(self, media: Media) -> None:
+    def _on_update(self, media: Media) -> None:
         if self._link is None:
             self._connect(media)
             return
@@ -234,7 +257,7 @@ class SipTransport:
         if self._listener is not None:
             self._listener.on_up()
 
-    def _ended(self, reason: str) -> None:
+    def _on_end(self, reason: str) -> None:
         self._call = ""
         self._forget_link()
         self._reach_anew(f"the session was ended: {reason}")
@@ -251,7 +274,7 @@ class SipTransport:
         if self._listener is not None:
             self._listener.on_frame(message)
 
-    def _failed(self, error: Unreachable) -> None:
+    def _on_failure(self, error: Unreachable) -> None:
         self._waiting.clear()
         self._down(str(error))
 
@@ -279,7 +302,7 @@ class SipTransport:
             self._link.close()
             self._link = None
             if self._rudp is not None:
-                self._connection = self._rudp.new_conn_id()
+                self._connection, self._key = self._rudp.new_conn_id(), new_key()
 
     def _down(self, reason: str, code: int = 0, *, permanent: bool = False) -> None:
         """Tell the agent, once; its answer may be another attempt."""
@@ -291,9 +314,9 @@ class SipTransport:
     # -- hand-over
 
     async def _watch(self, bound: str) -> None:
-        await watch_address(bound, self._probe, self._changed, poll_seconds=self._poll_seconds)
+        await watch_address(bound, self._probe, self._on_change, poll_seconds=self._poll_seconds)
 
-    async def _changed(self, change: Change) -> None:
+    async def _on_change(self, change: Change) -> None:
         if isinstance(change, LinkLost) or self._endpoint is None or self._rudp is None:
             return
         if isinstance(change, Moved):

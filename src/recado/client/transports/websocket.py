@@ -58,12 +58,12 @@ class WebSocketTransport:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await loop.create_connection(lambda: connection, *host, ssl=self._tls)
         except TimeoutError:
-            self._failed(listener, f"{authority(host)} does not answer")
+            self._on_failure(listener, f"{authority(host)} does not answer")
         except OSError as error:
             unknown = isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
-            self._failed(listener, _reason(host, error), permanent=unknown and len(self._target.hosts) == 1)
+            self._on_failure(listener, _reason(host, error), permanent=unknown and len(self._target.hosts) == 1)
 
-    def _failed(self, listener: TransportListener, reason: str, *, permanent: bool = False) -> None:
+    def _on_failure(self, listener: TransportListener, reason: str, *, permanent: bool = False) -> None:
         self._connection = None
         listener.on_down(reason, permanent=permanent)
 
@@ -116,7 +116,7 @@ class _Connection(asyncio.Protocol):
         self._ws.receive_data(data)
         for event in self._ws.events_received():
             if isinstance(event, Response):
-                self._opened()
+                self._open()
             elif isinstance(event, Frame):
                 self._frame(event)
         self._write()
@@ -138,7 +138,7 @@ class _Connection(asyncio.Protocol):
                 code, reason = _refusal(self._host, refused)
             listener.on_down(reason, code, permanent=code == _NOTHING_THERE and len(self._target.hosts) == 1)
 
-    def _opened(self) -> None:
+    def _open(self) -> None:
         self._still()
         if self._ws.state is State.OPEN and self._listener is not None:
             self._listener.on_up()

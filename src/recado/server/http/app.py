@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -82,9 +82,17 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, and count it."""
         request = Request(scope, receive)
-        begun, route, path = perf_counter(), "other", _path(request)[:200]
+        begun, path = perf_counter(), _path(request)[:200]
         try:
-            route, response = await self._respond(request)
+            chosen = self._choose(request)
+            if isinstance(chosen, Response):
+                response = chosen
+            else:
+                who = request.scope["recado.who"] = self._caller(request)
+                self._gateway.strangers.pop(request.scope["client"], None)
+                self._gateway.check_request(who)
+                _check_parameters(chosen, request)
+                response = await chosen.handler(Call(self._gateway, request, who))
         except RecadoError as error:
             response = problem(error, path)
         except asyncio.CancelledError:  # the service stops, and has waited long enough
@@ -92,12 +100,7 @@ class App:
         except Exception:  # noqa: BLE001  # the caller gets an answer, and the log the reason
             _log.exception("a request failed in a way that nobody foresaw", extra={"path": path})
             response = answer(500, "the service failed; its log says why", path)
-        method = request.method if route != "other" and request.method in _METHODS else "-"
-        self._gateway.metrics.requests[method, route, str(response.status_code)] += 1
-        _log.debug(
-            "%s %s %d", request.method, path, response.status_code,
-            extra={"seconds": round(perf_counter() - begun, 6)},
-        )  # fmt: skip
+        self._count(request, path, response.status_code, perf_counter() - begun)
         if request.method == "HEAD":
             response = Response(None, response.status_code, dict(response.headers))
         try:
@@ -105,24 +108,26 @@ class App:
         except (RecadoError, TimeoutError) as error:  # the answer is cut short, which its reader notices
             _log.warning("an answer was not finished", extra={"path": path, "reason": str(error) or "not taken"})
 
-    async def _respond(self, request: Request) -> tuple[str, Response]:
+    def _choose(self, request: Request) -> Operation | Response:
+        """The operation that is asked for, or the answer where it takes none; the scope gets the route's path."""
         path = _path(request)
         if path in _OPEN:
-            return path, self._open(request)
+            response = self._open(request)
+            request.scope["recado.route"] = path
+            return response
         if path == PATH:
             raise StatusError(426, "this is for WebSockets, which begin with a GET that asks for an upgrade", _UPGRADE)
         if "transfer-encoding" in request.headers and "content-length" in request.headers:
             raise StatusError(400, "a body has a Content-Length or a Transfer-Encoding, not both", _CLOSE)
         route, values = self._found(path)
+        request.scope["recado.route"] = route.path
+        request.scope["path_params"] = dict(zip(route.names, values, strict=True))
         if request.method == "OPTIONS":
-            return route.path, Response(status_code=204, headers={"allow": route.allowed})
+            return Response(status_code=204, headers={"allow": route.allowed})
         operation = route.operations.get("GET" if request.method == "HEAD" else request.method)
         if operation is None:
-            return route.path, problem(_not_allowed(request.method, route.allowed), path[:200])
-        try:
-            return route.path, await self._perform(operation, request, dict(zip(route.names, values, strict=True)))
-        except RecadoError as error:
-            return route.path, problem(error, path[:200])
+            raise _not_allowed(request.method, route.allowed)
+        return operation
 
     def _open(self, request: Request) -> Response:
         if request.method == "OPTIONS":
@@ -140,20 +145,21 @@ class App:
     def _found(self, path: str) -> tuple[Route, list[str]]:
         for route in self._routes:
             if found := route.pattern.fullmatch(path):
-                return route, [unquote(value) for value in found.groups()]
+                return route, [_decoded(value) for value in found.groups()]
         raise Unknown(f"there is nothing at {path[:200]!r}; /openapi.json lists what there is")
 
-    async def _perform(self, operation: Operation, request: Request, values: dict[str, str]) -> Response:
-        who = self._caller(request)
-        self._gateway.check_request(who)
-        known = {*operation.query, "user"}  # a caller without a token may be named so
-        for name in request.query_params:
-            if name not in known:
-                raise ParameterError(
-                    f"?{name[:100]}: there is no such parameter here; known are {', '.join(sorted(known))}"
-                )
-        request.scope["path_params"] = values
-        return await operation.handler(Call(self._gateway, request, who))
+    def _count(self, request: Request, path: str, status: int, seconds: float) -> None:
+        """Metrics, audit and log. What changes something is audited, and what was refused; who only reads is not."""
+        route = request.scope.get("recado.route", "other")
+        method = request.method if route != "other" and request.method in _METHODS else "-"
+        self._gateway.metrics.requests[method, route, str(status)] += 1
+        _log.debug("%s %s %d", request.method, path, status, extra={"seconds": round(seconds, 6)})
+        if request.method in ("GET", "HEAD", "OPTIONS") and status not in (401, 403, 429):
+            return
+        address = request.client.host if request.client else ""
+        did = f"{request.method} {path}"
+        more = {"events": events} if (events := request.scope.get("recado.events")) else {}
+        self._gateway.audit.note(request.scope.get("recado.who"), address, "http", did, status=status, **more)
 
     def _caller(self, request: Request) -> Principal:
         address = request.client.host if request.client else ""
@@ -164,6 +170,27 @@ class App:
 def _path(request: Request) -> str:
     """The path as it was sent: an id may hold ``/``, ``?`` and ``#``, which are themselves only after decoding."""
     return bytes(request.scope["raw_path"]).decode("latin-1")
+
+
+def _decoded(text: str) -> str:
+    """A part of the path. What is no UTF-8 would be read as another text."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise ParameterError(f"{text[:100]!r} in the path: its percent-encoding is not UTF-8") from None
+
+
+def _check_parameters(operation: Operation, request: Request) -> None:
+    try:
+        parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise ParameterError("the query: its percent-encoding is not UTF-8") from None
+    known = {*operation.query, "user"}  # a caller without a token may be named so
+    for name in request.query_params:
+        if name not in known:
+            raise ParameterError(
+                f"?{name[:100]}: there is no such parameter here; known are {', '.join(sorted(known))}"
+            )
 
 
 def _not_allowed(method: str, allowed: str) -> StatusError:

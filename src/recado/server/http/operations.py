@@ -12,13 +12,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from recado.server.http import routes as dead_letters
-from recado.server.http import routes as events
-from recado.server.http import routes as mailboxes
-from recado.server.http import routes as replays
-from recado.server.http import routes as service
-from recado.server.http import routes as subscriptions
-from recado.server.http.request import MOST, Call
+from recado.server.http import routes
+from recado.server.http.request import Call
+from recado.server.listing import MOST
 
 Handler = Callable[[Call], Awaitable[Response]]
 
@@ -69,81 +65,116 @@ _EVENTS = Body(
         "application/cloudevents+json": "CloudEvent",
         "application/cloudevents-batch+json": "CloudEvents",
         "application/x-ndjson": {"type": "string"},
-    }
+        "*/*": {"description": "binary mode: the event's data, with its context in ce- headers"},
+    },
+    required=False,  # in binary mode an event may have no data
 )
+_CONTEXT: dict[str, dict[str, Any]] = {
+    "ce-specversion": {"const": "1.0", "description": "binary mode of CloudEvents: the body is the event's data"},
+    "ce-id": _TEXT,
+    "ce-source": _TEXT,
+    "ce-type": _TEXT,
+    "ce-time": _INSTANT,
+    "ce-subject": _TEXT,
+}
+"""Of an event in binary mode; extensions are further headers that begin with ``ce-``."""
+_TRACE: dict[str, dict[str, Any]] = {
+    "traceparent": {"type": "string", "description": "W3C Trace Context, for events that have no traceparent"},
+    "tracestate": {"type": "string"},
+}
 _USER = {"user": {"type": "string", "pattern": r"^([A-Za-z0-9._~:@+-]{1,256}|\*)$"}}
+_USERS = {
+    "user": {
+        "type": "string", "pattern": r"^([A-Za-z0-9._~:@+-]{1,256}|[A-Za-z0-9._~:@+-]{0,256}\*)$",
+        "description": "whose; with * at its end, of all users whose names begin so",
+    }
+}  # fmt: skip
 _ONE_DEVICE = {"device": _DEVICE}
-_PAGE = {"limit": {"type": "integer", "minimum": 1, "maximum": MOST}, "after": _POSITION}
+_FLAG = {"type": "boolean"}
+_CURSOR = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": MOST},
+    "after": {"type": "string", "minLength": 1, "description": "next of the page before"},
+    "prefix": {"type": "string", "minLength": 1, "description": "only entries whose names (id, device) begin so"},
+}
+_PAGE = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 100},
+    "after": _POSITION,
+    "prefix": {"type": "string", "minLength": 1, "description": "only those of subscriptions whose ids begin so"},
+}
 
 # fmt: off
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
-        "POST", "/v1/events", events.publish, "Publish one event or a batch", {202: "Published"},
-        headers={"X-Publisher-Id": {"type": "string"}}, body=_EVENTS, errors=(403, 408, 413, 415), alias=True,
+        "POST", "/v1/events", routes.publish, "Publish one event or a batch", {202: "Published"},
+        headers={"X-Publisher-Id": {"type": "string"}, **_TRACE, **_CONTEXT}, body=_EVENTS, errors=(403, 408, 413, 415),
+        alias=True,
     ),
     Operation(
-        "POST", "/v1/publishers", events.connect_publisher, "Get an id for a publisher", {201: "Publisher"},
+        "POST", "/v1/publishers", routes.connect_publisher, "Get an id for a publisher", {201: "Publisher"},
         body=_json("NewPublisher"), errors=(408, 413, 415), alias=True,
     ),
     Operation(
-        "POST", "/v1/subscriptions", subscriptions.subscribe, "Subscribe", {201: "Subscription"}, query=_ONE_DEVICE,
+        "POST", "/v1/subscriptions", routes.subscribe, "Subscribe", {201: "Subscription"}, query=_ONE_DEVICE,
         body=_json("NewSubscription"), errors=(403, 408, 409, 413, 415), alias=True,
     ),
     Operation(
-        "GET", "/v1/subscriptions", subscriptions.subscriptions, "List subscriptions", {200: "Subscriptions"},
-        query=_USER, errors=(403,), alias=True,
+        "GET", "/v1/subscriptions", routes.subscriptions, "List subscriptions", {200: "Subscriptions"},
+        query={**_USERS, **_CURSOR}, errors=(403,), alias=True,
     ),
     Operation(
-        "DELETE", "/v1/subscriptions", subscriptions.discard, "Start anew: cancel all of a device",
+        "DELETE", "/v1/subscriptions", routes.discard, "Start anew: cancel all of a device",
         {200: "Cancelled"}, query=_ONE_DEVICE, errors=(403,), alias=True,
     ),
     Operation(
-        "GET", "/v1/subscriptions/{id}", subscriptions.subscription, "Show a subscription", {200: "Subscription"},
+        "GET", "/v1/subscriptions/{id}", routes.subscription, "Show a subscription", {200: "Subscription"},
         query=_USER, errors=(403, 404), alias=True,
     ),
     Operation(
-        "PATCH", "/v1/subscriptions/{id}", subscriptions.renew, "Renew a subscription", {200: "Subscription"},
+        "PATCH", "/v1/subscriptions/{id}", routes.renew, "Renew a subscription", {200: "Subscription"},
         body=_json("Renewal"), errors=(403, 404, 408, 409, 413, 415), alias=True,
     ),
     Operation(
-        "DELETE", "/v1/subscriptions/{id}", subscriptions.cancel, "Cancel a subscription", {204: ""},
+        "DELETE", "/v1/subscriptions/{id}", routes.cancel, "Cancel a subscription", {204: ""},
         query=_USER, errors=(403, 404), alias=True,
     ),
     Operation(
-        "GET", "/v1/sessions", mailboxes.sessions, "List sessions", {200: "Sessions"}, query=_USER, errors=(403,)
+        "GET", "/v1/sessions", routes.sessions, "List sessions", {200: "Sessions"},
+        query={**_USERS, **_CURSOR}, errors=(403,),
     ),
     Operation(
-        "GET", "/v1/sessions/{user}", mailboxes.session, "Show a user's sessions", {200: "Sessions"}, errors=(403, 404)
+        "GET", "/v1/sessions/{user}", routes.session, "Show a user's sessions", {200: "Sessions"},
+        query=_CURSOR, errors=(403, 404),
     ),
     Operation(
-        "DELETE", "/v1/sessions/{user}", mailboxes.end_session, "End sessions of a user", {200: "Ended"},
-        query=_ONE_DEVICE, errors=(403, 404),
+        "DELETE", "/v1/sessions/{user}", routes.end_session, "End sessions of a user", {200: "Ended"},
+        query={**_ONE_DEVICE, "forget": _FLAG}, errors=(403, 404),
     ),
     Operation(
-        "GET", "/v1/mailboxes", mailboxes.mailboxes, "List mailboxes", {200: "Mailboxes"}, query=_USER, errors=(403,)
+        "GET", "/v1/mailboxes", routes.mailboxes, "List mailboxes", {200: "Mailboxes"},
+        query={**_USERS, **_CURSOR}, errors=(403,),
     ),
     Operation(
-        "GET", "/v1/mailboxes/{user}", mailboxes.mailbox, "Show a user's mailboxes", {200: "Mailboxes"},
-        errors=(403, 404),
+        "GET", "/v1/mailboxes/{user}", routes.mailbox, "Show a user's mailboxes", {200: "Mailboxes"},
+        query=_CURSOR, errors=(403, 404),
     ),
     Operation(
-        "GET", "/v1/mailboxes/{user}/notifications", mailboxes.peek, "Look at what waits", {200: "Taken"},
+        "GET", "/v1/mailboxes/{user}/notifications", routes.peek, "Look at what waits", {200: "Taken"},
         query={**_PAGE, **_ONE_DEVICE}, errors=(403, 404),
     ),
     Operation(
-        "DELETE", "/v1/mailboxes/{user}/notifications", mailboxes.purge, "Throw away what waits", {200: "Purged"},
+        "DELETE", "/v1/mailboxes/{user}/notifications", routes.purge, "Throw away what waits", {200: "Purged"},
         query=_ONE_DEVICE, errors=(403, 404),
     ),
     Operation(
-        "POST", "/v1/mailboxes/{user}/take", mailboxes.take, "Take what waits, or wait for it (long poll)",
+        "POST", "/v1/mailboxes/{user}/take", routes.take, "Take what waits, or wait for it (long poll)",
         {200: "Taken"}, body=_json("Take"), errors=(403, 404, 408, 409, 413, 415),
     ),
     Operation(
-        "POST", "/v1/mailboxes/{user}/ack", mailboxes.acknowledge, "Acknowledge what was taken", {204: ""},
+        "POST", "/v1/mailboxes/{user}/ack", routes.acknowledge, "Acknowledge what was taken", {204: ""},
         body=_json("Acknowledgement"), errors=(403, 404, 408, 409, 413, 415),
     ),
     Operation(
-        "GET", "/v1/replay", replays.replay, "Events of the log, an event a line", {200: "Replayed"},
+        "GET", "/v1/replay", routes.replay, "Events of the log, an event a line", {200: "Replayed"},
         query={
             "filter": _TEXT, "syntax": {"enum": ["auto", "expression", "template", "braces", "cesql"]}, "type": _TEXT,
             "semantic": _TEXT, "position": _POSITION, "since": _INSTANT, "limit": _COUNT,
@@ -151,28 +182,32 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(403,), media="application/x-ndjson",
     ),
     Operation(
-        "POST", "/v1/replay", replays.replay_through, "The same through a subscription in the body",
+        "POST", "/v1/replay", routes.replay_through, "The same through a subscription in the body",
         {200: "Replayed"}, body=_json("Replay"), errors=(403, 408, 413, 415), media="application/x-ndjson",
     ),
     Operation(
-        "GET", "/v1/dead-letters", dead_letters.dead_letters, "Notifications that a webhook did not take",
+        "GET", "/v1/dead-letters", routes.dead_letters, "Notifications that a webhook did not take",
         {200: "DeadLetters"}, query={**_USER, **_PAGE}, errors=(403,),
     ),
     Operation(
-        "DELETE", "/v1/dead-letters", dead_letters.purge_dead_letters, "Forget all dead letters", {200: "Purged"},
+        "DELETE", "/v1/dead-letters", routes.purge_dead_letters, "Forget all dead letters", {200: "Purged"},
         query=_USER, errors=(403,),
     ),
     Operation(
-        "DELETE", "/v1/dead-letters/{number}", dead_letters.forget_dead_letter, "Forget a dead letter", {204: ""},
+        "DELETE", "/v1/dead-letters/{number}", routes.forget_dead_letter, "Forget a dead letter", {204: ""},
         errors=(403, 404),
     ),
     Operation(
-        "POST", "/v1/dead-letters/{number}/retry", dead_letters.retry_dead_letter, "Send a dead letter again",
+        "POST", "/v1/dead-letters/{number}/retry", routes.retry_dead_letter, "Send a dead letter again",
         {202: "Retried"}, errors=(403, 404, 409),
     ),
-    Operation("GET", "/v1/status", service.status, "What the service is doing", {200: "Status"}, errors=(403,)),
     Operation(
-        "GET", "/metrics", service.metrics, "Figures for Prometheus", {200: ""}, errors=(403,), media="text/plain"
+        "GET", "/v1/lag", routes.lag, "Where notifications wait for longest", {200: "Lag"},
+        query={**_USER, "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10}}, errors=(403,),
+    ),
+    Operation("GET", "/v1/status", routes.status, "What the service is doing", {200: "Status"}, errors=(403,)),
+    Operation(
+        "GET", "/metrics", routes.metrics, "Figures for Prometheus", {200: ""}, errors=(403,), media="text/plain"
     ),
 )
 # fmt: on

@@ -1,6 +1,6 @@
 """Connections before there is a request: uvicorn's HTTP/1.1 protocol with the bounds that it lacks.
 
-- Connections are counted; one too many gets a 503 and is closed.
+- Connections are counted; one too many gets a 503 and is closed, unless one that has not said who it is makes room.
 - The head of a request must be complete within ``sessions.hello_seconds`` of its first byte, or of the connection: who
   sends a header a second (slow-loris), or nothing, is closed. Bodies are timed where they are read; one whose answer
   has left already, a refusal say, has as long to end.
@@ -42,12 +42,13 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._lingering = Lingering(cast(asyncio.Transport, transport))
         super().connection_made(cast(asyncio.Transport, self._lingering))
-        if self._gateway.connections >= self._gateway.config.sessions.connections or self._gateway.draining:
+        if self._gateway.draining or not self._gateway.has_room():
             self._gateway.metrics.by["connections_refused"]["too many"] += 1
             self._say(503, "the service has as many connections as it may have, or is stopping; try again later")
             return
         self._counted = True
         self._gateway.connections += 1
+        self._gateway.strangers[self.client] = self.cut
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -63,29 +64,29 @@ class HttpConnection(H11Protocol):
         if self.conn.their_state is h11.IDLE:
             if self._patience is None and self.timeout_keep_alive_task is None:
                 self._wait_for_head()
-        elif not self._answered_early():
+        elif not self._answer_early():
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
         """An answer may leave before all of its request is there: the rest is dropped, and not waited for for ever."""
         super().on_response_complete()
-        if self._answered_early():
+        if self._answer_early():
             self._stop_waiting()
             self._wait_for_head()
 
-    def _answered_early(self) -> bool:
+    def _answer_early(self) -> bool:
         complete = getattr(self.cycle, "response_complete", False)  # there is no cycle if it became a WebSocket
         return self.conn.their_state is h11.SEND_BODY and bool(complete)
 
     def _wait_for_head(self) -> None:
-        self._patience = self.loop.call_later(self._gateway.config.sessions.hello_seconds, self._lost_patience)
+        self._patience = self.loop.call_later(self._gateway.config.sessions.hello_seconds, self._lose_patience)
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
 
-    def _lost_patience(self) -> None:
+    def _lose_patience(self) -> None:
         self._patience = None
         self._gateway.metrics.by["connections_refused"]["silent"] += 1
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -101,6 +102,7 @@ class HttpConnection(H11Protocol):
         if self._counted:
             self._counted = False
             self._gateway.connections -= 1
+            self._gateway.strangers.pop(self.client, None)
 
     # -- uvicorn's hooks -----------------------------------------------------------------------------------------------
 

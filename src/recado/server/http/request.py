@@ -16,8 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from recado.errors import RecadoError
+from recado.model.decoding import explain
 from recado.model.values import parse_time
 from recado.server.gateway import Gateway
+from recado.server.listing import MOST, PAGE_BYTES, Page, PageRequest
 from recado.server.permissions import Principal
 from recado.server.problems import StatusError, TooLargeError
 
@@ -34,6 +36,10 @@ class Call:
 
     def __init__(self, gateway: Gateway, request: Request, who: Principal) -> None:
         self.gateway, self.engine, self.request, self.who = gateway, gateway.engine, request, who
+
+    @property
+    def address(self) -> str:
+        return self.request.client.host if self.request.client else ""
 
     def path(self, name: str) -> str:
         value: str = self.request.path_params[name]
@@ -65,6 +71,12 @@ class Call:
             raise ParameterError(f"?{name}: must be {bounds}")
         return number
 
+    def flag(self, name: str) -> bool:
+        text = self.text(name)
+        if text not in (None, "true", "false"):
+            raise ParameterError(f"?{name}: must be true or false, not {text[:50]!r}")
+        return text == "true"
+
     def seconds(self, name: str, most: float) -> float:
         text = self.text(name)
         try:
@@ -82,6 +94,15 @@ class Call:
         except ValueError as error:
             raise ParameterError(f"?{name}: {error}") from None
 
+    def page_request(self, user: str | None = None) -> PageRequest:
+        """The part of a list that the query asks for: of this user, of the one that it names, or of the caller."""
+        return PageRequest(
+            user=user or self.text("user") or self.who.user,
+            limit=self.number("limit", MOST, 1) or MOST,
+            after=self.text("after"),
+            prefix=self.text("prefix") or "",
+        )
+
     async def body(self) -> bytes:
         """The whole body."""
         if self.request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -90,9 +111,9 @@ class Call:
         announced = self.request.headers.get("content-length", "0")
         if announced.isdigit() and int(announced) > most:
             raise TooLargeError(f"the body has {int(announced):,} bytes; the limit is {most:,}")
-        return await self._received(most)
+        return await self._receive(most)
 
-    async def _received(self, most: int) -> bytes:
+    async def _receive(self, most: int) -> bytes:
         loop = asyncio.get_running_loop()
         begun, size = loop.time(), 0
         parts: list[bytes] = []
@@ -134,9 +155,7 @@ def decoded(raw: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.DecodeError as error:
-        text = str(error).replace("Object contains unknown field", "there is no member")
-        reason, at, place = text.partition(" - at `")
-        raise ParameterError(f"{place.rstrip('`') if at else '$'}: {reason[:1].lower()}{reason[1:]}") from None
+        raise ParameterError(explain(error, kind, raw)) from None
     except UnicodeError:
         raise ParameterError("$: the text is not UTF-8") from None
     except RecursionError:
@@ -151,9 +170,6 @@ def decoded(raw: bytes, kind: type[T]) -> T:
 
 _encode = msgspec.json.Encoder().encode
 LINES = "application/x-ndjson"
-MOST = 1_000
-"""Things on one page."""
-PAGE_BYTES = 2**20
 
 
 def page(found: Sequence[T], limit: int, size: Callable[[T], int]) -> Sequence[T]:
@@ -170,9 +186,18 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
     return Response(_encode(value), status, headers, "application/json")
 
 
-def raw_answer(body: bytes) -> Response:
+def raw_answer(body: bytes, headers: Mapping[str, str] | None = None) -> Response:
     """JSON that was put together from parts which are JSON already."""
-    return Response(body, 200, None, "application/json")
+    return Response(body, 200, headers, "application/json")
+
+
+def page_answer(call: Call, name: str, page: Page) -> Response:
+    """A list's page under a name; where the next one is stands in a header, too, for what knows nothing of pages."""
+    listed = b'{"%b":[%b]' % (name.encode(), b",".join(page.entries))
+    if page.following is None:
+        return raw_answer(listed + b"}")
+    query = call.request.url.include_query_params(after=page.following).query
+    return raw_answer(b'%b,"next":%b}' % (listed, _encode(page.following)), {"link": f'<?{query}>; rel="next"'})
 
 
 def lines_answer(lines: AsyncIterator[bytes]) -> Response:

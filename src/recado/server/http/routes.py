@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote, unquote
@@ -15,10 +16,13 @@ from starlette.responses import Response
 from recado.errors import EventError
 from recado.model.codec import parse_json, read_event, split_batch
 from recado.model.event import Event
+from recado.model.tracing import TRACEPARENT, TRACESTATE, with_trace
 from recado.protocols.session.messages import Gap, SubCancelled
 from recado.server.consumer import OutgoingNotification
+from recado.server.engine import STORING
 from recado.server.gateway import Gateway
-from recado.server.http.request import MOST, Call, ParameterError, json_answer, lines_answer, page, raw_answer
+from recado.server.http.request import Call, ParameterError, json_answer, lines_answer, page, page_answer, raw_answer
+from recado.server.listing import MOST, PAGE_BYTES
 from recado.server.metrics import CONTENT_TYPE, exposition
 from recado.server.permissions import Unknown, authorise
 from recado.server.problems import TooLargeError
@@ -38,17 +42,16 @@ async def subscribe(call: Call) -> Response:
 
 
 async def subscriptions(call: Call) -> Response:
-    """The caller's subscriptions; an administrator may ask for another user's, or with * for everybody's."""
-    found = call.engine.subscriptions(call.who, call.text("user"))
-    return json_answer({"subscriptions": [{"user": held.user, **shown(held.members())} for held in found]})
+    """The caller's subscriptions; an administrator may ask for another user's, and with * for those of many."""
+    found = call.engine.page_of_subscriptions(
+        call.who, call.page_request(), lambda held: {"user": held.user, **shown(held.members())}
+    )
+    return page_answer(call, "subscriptions", found)
 
 
 async def subscription(call: Call) -> Response:
-    wanted = call.path("id")
-    for held in call.engine.subscriptions(call.who, call.text("user")):
-        if held.id == wanted:
-            return json_answer(shown(held.members()))
-    raise Unknown(f"there is no subscription {wanted!r}")
+    held = call.engine.find_subscription(call.who, call.path("id"), call.text("user"))
+    return json_answer(shown(held.members()))
 
 
 class _Renewal(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,21 +91,29 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def mailboxes(call: Call) -> Response:
-    return json_answer({"mailboxes": call.engine.mailboxes(call.who, call.text("user"))})
+    return page_answer(call, "mailboxes", call.engine.page_of_mailboxes(call.who, call.page_request()))
 
 
 async def mailbox(call: Call) -> Response:
     """What waits for one user: all mailboxes that the user has, one for each device that needs its own."""
-    found = call.engine.mailboxes(call.who, call.user())
-    if not found:
-        raise Unknown(f"user {call.user()!r} has no mailbox")
-    return json_answer({"mailboxes": found})
+    found = call.engine.page_of_mailboxes(call.who, call.page_request(call.user()))
+    if not found.entries:
+        _check_known(call)
+    return page_answer(call, "mailboxes", found)
+
+
+def _check_known(call: Call) -> None:
+    """The caller is known to exist; of another user, whose name may be misspelt, something must be known."""
+    if call.user() != call.who.user:
+        call.engine.find_user(call.user())
 
 
 async def peek(call: Call) -> Response:
     """Look at a page of what waits, without taking it."""
     limit = call.number("limit", MOST, 1) or 100
-    found = await call.engine.peek(call.who, call.user(), limit + 1, call.number("after"), call.text("device"))
+    found = await call.engine.peek(
+        call.who, call.user(), limit + 1, call.number("after"), call.text("device"), call.text("prefix") or ""
+    )
     shown = page(found, limit, _size)
     return _answer(shown, (), b',"next":%d' % shown[-1].nid if len(shown) < len(found) else b"")
 
@@ -131,12 +142,13 @@ async def take(call: Call) -> Response:
         raise ParameterError(f"$.limit: must be from 1 to {MOST:,}")
     if not 0 <= wanted.wait <= call.gateway.config.limits.poll_seconds:
         raise ParameterError(f"$.wait: must be from 0 to {call.gateway.config.limits.poll_seconds:g} seconds")
-    if wanted.upto is not None or wanted.notices:
-        call.gateway.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
-    client = call.request.client
-    consumer = await call.gateway.polls.take(call.who, wanted.device, client.host if client else "", wanted.wait)
+    consumer = await call.gateway.polls.take(
+        call.who, wanted.device, call.address, wanted.wait, upto=wanted.upto, notices=wanted.notices
+    )
     found = sorted(consumer.notifications.values(), key=lambda notified: notified.nid)
-    return _answer(page(found, wanted.limit, _size), tuple(consumer.notices.values()))
+    shown = page(found, wanted.limit, _size)
+    call.gateway.polls.note_answer(consumer, shown)
+    return _answer(shown, tuple(page(list(consumer.notices.values()), MOST, _notice_size)))
 
 
 class _Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
@@ -149,7 +161,9 @@ async def acknowledge(call: Call) -> Response:
     """Confirm everything up to a nid, and notices, that ``take`` returned to this device."""
     wanted = await call.members(_Acknowledgement)
     _check_self(call)
-    call.gateway.polls.acknowledge(call.who, wanted.device, wanted.upto, wanted.notices)
+    await call.gateway.polls.acknowledge(
+        call.who, wanted.device, call.address, upto=wanted.upto, notices=wanted.notices
+    )
     return Response(status_code=204)
 
 
@@ -164,6 +178,10 @@ def _size(notified: OutgoingNotification) -> int:
     return len(notified.event)
 
 
+def _notice_size(notice: Gap | SubCancelled) -> int:
+    return len(_encode(notice))
+
+
 def _answer(
     notifications: Sequence[OutgoingNotification], notices: tuple[Gap | SubCancelled, ...], more: bytes = b""
 ) -> Response:
@@ -175,20 +193,21 @@ def _answer(
 
 
 async def sessions(call: Call) -> Response:
-    return json_answer({"sessions": call.engine.sessions(call.who, call.text("user"))})
+    return page_answer(call, "sessions", call.engine.page_of_sessions(call.who, call.page_request()))
 
 
 async def session(call: Call) -> Response:
     """The devices of one user."""
-    found = call.engine.sessions(call.who, call.user())
-    if not found:
-        raise Unknown(f"user {call.user()!r} has no session")
-    return json_answer({"sessions": found})
+    found = call.engine.page_of_sessions(call.who, call.page_request(call.user()))
+    if not found.entries:
+        _check_known(call)
+    return page_answer(call, "sessions", found)
 
 
 async def end_session(call: Call) -> Response:
-    """End the session of a device, or all of the user's; subscriptions stay."""
-    ended = call.engine.end_session(call.who, call.user(), call.text("device"))
+    """End the session of a device, or all of the user's; subscriptions stay. ``forget`` gives the devices up."""
+    forget = call.flag("forget")
+    ended = call.engine.end_session(call.who, call.user(), call.text("device"), forget=forget)
     if not ended:
         raise Unknown(f"user {call.user()!r} has no such session")
     return json_answer({"ended": ended})
@@ -222,8 +241,11 @@ async def publish(call: Call) -> Response:
     raw = await call.body()
     single = binary or call.media == CLOUDEVENT or (call.media == JSON and raw.lstrip()[:1] != b"[")
     events = [_binary(call, raw)] if binary else _events(call, raw, single)
-    events = [_attributed(event, call.request.headers.get(PUBLISHER)) for event in events]
+    events = [_attribute(event, call.request.headers.get(PUBLISHER)) for event in events]
+    if parent := call.request.headers.get(TRACEPARENT):
+        events = [with_trace(event, parent, call.request.headers.get(TRACESTATE)) for event in events]
     call.gateway.check_publish(call.who, len(events))
+    call.request.scope["recado.events"] = len(events)
     positions = await call.engine.publish(call.who, events)
     if single:
         return json_answer({"id": events[0].id, "position": positions[0], "notificationId": events[0].id}, 202)
@@ -298,7 +320,7 @@ def _data(call: Call, raw: bytes) -> dict[str, Any]:
     return {"data_base64": base64.b64encode(raw).decode()}
 
 
-def _attributed(event: Event, publisher: str | None) -> Event:
+def _attribute(event: Event, publisher: str | None) -> Event:
     """An event without a source comes from the publisher that the request names, if it names one."""
     if publisher is None or event.source:
         return event
@@ -387,7 +409,9 @@ async def dead_letters(call: Call) -> Response:
     user = call.text("user") or call.who.user
     authorise(call.who, "read", user=user)
     limit = call.number("limit", MOST, 1) or 100
-    found = call.gateway.letters.of(user, limit + 1, call.number("after") or 0)
+    found = call.gateway.letters.of(
+        user, limit + 1, call.number("after") or 0, prefix=call.text("prefix") or "", most_bytes=PAGE_BYTES
+    )
     shown = page(found, limit, lambda letter: len(letter.event))
     more = {"next": shown[-1].number} if len(shown) < len(found) else {}
     return json_answer({"dead_letters": [letter.members() for letter in shown], **more})
@@ -428,6 +452,9 @@ def _letter(call: Call) -> DeadLetter:
 # they are for administrators, and for anyone on a loopback listener that is open to callers without a token.
 
 
+_SLOWEST = 100
+
+
 def healthz() -> Response:
     """The process answers."""
     return json_answer({"status": "ok"})
@@ -435,15 +462,38 @@ def healthz() -> Response:
 
 def readyz(gateway: Gateway) -> Response:
     """It accepts publications and subscriptions. While it loads what is stored, publications are accepted already."""
-    ready = gateway.engine.ready and gateway.engine.loaded and not gateway.draining
-    word = "ready" if ready else "draining" if gateway.draining else "loading" if gateway.engine.ready else "starting"
-    return json_answer({"status": word}, 200 if ready else 503)
+    engine = gateway.engine
+    if gateway.draining:
+        word = "draining"
+    elif not engine.ready:
+        word = "starting"
+    elif engine.accepts:
+        word = "ready"
+    else:
+        word = "trouble" if any(engine.troubles()[kind] for kind in STORING) else "loading"
+    return json_answer({"status": word}, 200 if word == "ready" else 503)
 
 
 async def metrics(call: Call) -> Response:
     _check(call)
-    body = exposition(call.gateway.metrics, lambda: states(call.gateway))
+    call.gateway.metrics.by["datagrams_refused"] = Counter(call.gateway.count_refused_datagrams())
+    lags = {name: (one.notifications, one.seconds) for name, one in (await call.engine.lag()).items()}
+    body = exposition(call.gateway.metrics, states(call.gateway), call.engine.troubles(), lags)
     return Response(body, 200, {"content-type": CONTENT_TYPE})
+
+
+async def lag(call: Call) -> Response:
+    """Where notifications wait for longest: the caller's mailboxes, or everybody's (``*``) for those who may see the
+    metrics, who are told how much waits in all, too.
+    """
+    user, count = call.text("user"), call.number("limit", _SLOWEST, 1) or 10
+    sees_all = call.gateway.identity.open or call.who.admin
+    slowest = (
+        call.engine.slowest_of_all(count) if user == "*" and sees_all else call.engine.slowest(call.who, user, count)
+    )
+    if not sees_all:
+        return json_answer({"slowest": slowest})
+    return json_answer({"classes": await call.engine.lag(), "slowest": slowest})
 
 
 async def status(call: Call) -> Response:
@@ -452,18 +502,11 @@ async def status(call: Call) -> Response:
 
 
 def states(gateway: Gateway) -> dict[str, float]:
-    """The engine's figures of this moment, flat, with the connections."""
-    found: dict[str, float] = {"connections": float(gateway.connections)}
-    _flatten("", gateway.engine.status(), found)
-    return found
-
-
-def _flatten(prefix: str, members: Mapping[str, Any], found: dict[str, float]) -> None:
-    for name, value in members.items():
-        if isinstance(value, Mapping):
-            _flatten(f"{prefix}{name}_", value, found)
-        elif isinstance(value, int | float):
-            found[f"{prefix}{name}".replace(".", "_").replace("-", "_")] = float(value)
+    """The engine's figures of this moment, and the connections; of a list, how long it is."""
+    status = gateway.engine.status()
+    del status["trouble"]  # has a metric of its own
+    found = {name: float(len(value) if isinstance(value, list) else value) for name, value in status.items()}
+    return {"connections": float(gateway.connections), **found}
 
 
 def _check(call: Call) -> None:

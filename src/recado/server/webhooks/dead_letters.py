@@ -7,13 +7,14 @@ mailbox, or here, or delivered. The oldest go when there are more than ``webhook
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from recado.errors import RecadoError
-from recado.store.sqlite import open_database
+from recado.store.sqlite import copy_database, open_database
 
 BUSY_SECONDS = 5.0
 _TABLE = """
@@ -70,13 +71,24 @@ class DeadLetterStore:
                 "delete from letters where number in (select number from letters order by number limit ?)", (surplus,)
             )
 
-    def of(self, user: str, limit: int = 1_000, after: int = 0) -> list[DeadLetter]:
-        """The oldest letters of a user, or of all ("*"), with a number greater than ``after``."""
-        return self._read(f"where {_OF} and number > ? order by number limit ?", user, user, after, limit)
+    def of(
+        self, user: str, limit: int = 1_000, after: int = 0, *, prefix: str = "", most_bytes: int = 2**30
+    ) -> list[DeadLetter]:
+        """The oldest letters of a user, or of all ("*"), with a number greater than ``after``.
+
+        ``prefix`` is how the ids of their subscriptions begin. Not many more than ``most_bytes`` of events are read.
+        """
+        condition = f"where {_OF} and number > ? and substr(sub_id, 1, ?) = ? order by number limit ?"
+        found, size = [], 0
+        for letter in self._read(condition, user, user, after, len(prefix), prefix, limit):
+            found.append(letter)
+            size += len(letter.event)
+            if size > most_bytes and len(found) > 1:
+                break
+        return found
 
     def find(self, number: int) -> DeadLetter | None:
-        found = self._read("where number = ?", number)
-        return found[0] if found else None
+        return next(self._read("where number = ?", number), None)
 
     def forget(self, number: int) -> None:
         self._database.execute("delete from letters where number = ?", (number,))
@@ -84,13 +96,13 @@ class DeadLetterStore:
     def purge(self, user: str) -> int:
         return self._database.execute(f"delete from letters where {_OF}", (user, user)).rowcount  # noqa: S608  # fixed text
 
-    def copy(self, target: sqlite3.Connection) -> None:
-        """All of them, into another database."""
-        self._database.backup(target)
+    def copy(self, target: Path) -> None:
+        """All of them, into a new file; raises ``sqlite3.Error`` or OSError."""
+        copy_database(self._database, target)
 
     def close(self) -> None:
         self._database.close()
 
-    def _read(self, condition: str, *values: Any) -> list[DeadLetter]:
+    def _read(self, condition: str, *values: Any) -> Iterator[DeadLetter]:
         rows = self._database.execute(f"select {_COLUMNS} from letters {condition}", values)  # noqa: S608  # fixed texts
-        return [DeadLetter(*row) for row in rows]
+        return (DeadLetter(*row) for row in rows)

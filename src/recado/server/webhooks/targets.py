@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recado.errors import RecadoError
+from recado.model.decoding import explain
 
 _LONGEST_URL = 2_048
 _NAT64 = ip_network("64:ff9b::/96")
@@ -45,7 +47,7 @@ def read_webhook(members: Any, private: bool) -> Webhook:
     try:
         webhook = msgspec.convert(members, Webhook)
     except msgspec.ValidationError as error:
-        raise WebhookError(f"$.webhook: {error}") from None
+        raise WebhookError(f"$.webhook{explain(error, Webhook).removeprefix('$')}") from None
     if not 0 < len(webhook.url) <= _LONGEST_URL or not webhook.url.isascii() or not webhook.url.isprintable():
         raise WebhookError(f"$.webhook.url: must be a URL in ASCII of up to {_LONGEST_URL:,} characters")
     try:
@@ -98,15 +100,36 @@ def is_public(address: Address) -> bool:
     return all(is_public(within) for within in inner if within is not None)
 
 
-async def resolve(url: str, private: bool) -> Address:
-    """The address that a request to this URL may go to; a WebhookError if any of the host's addresses is refused."""
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise WebhookError(f"$.webhook.url: the host {host!r} cannot be found: {error}") from None
-    addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-    for address in addresses:
-        check_address(address, private)
-    return addresses[0]
+class Resolver:
+    """Looks hosts up in threads of its own, one for each request that may be under way.
+
+    Whoever owns a name decides how long its answer takes, and the threads of the process have other work. A look-up
+    that nobody waits for any more holds its thread until it ends, so there are as many again before others wait.
+    """
+
+    def __init__(self, requests: int) -> None:
+        self._most = 2 * requests
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def resolve(self, url: str, private: bool) -> Address:
+        """The address that a request to this URL may go to; a WebhookError if any of its host's is refused."""
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._most, thread_name_prefix="webhook-names")
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up, host, port)
+        except (OSError, UnicodeError) as error:
+            raise WebhookError(f"$.webhook.url: the host {host!r} cannot be found: {error}") from None
+        addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+        for address in addresses:
+            check_address(address, private)
+        return addresses[0]
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def look_up(host: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

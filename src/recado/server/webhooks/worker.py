@@ -3,7 +3,8 @@
 To the engine a webhook is a device of its own, with its own mailbox and window, so its failures hold up nobody else.
 While there is something to send a worker sends it, one notification at a time and in their order: 2xx acknowledges
 it, 410 cancels the subscription, anything else is tried again after a back-off with full jitter; after
-``webhooks.attempts`` it becomes a dead letter and the next one has its turn. How many send at the same time is bounded.
+``webhooks.attempts`` it becomes a dead letter and the next one has its turn. How many send at the same time is bounded,
+in all and for each user: whoever has slow targets waits for them alone.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import logging
 import random
 import ssl
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -25,6 +27,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from recado.errors import RecadoError
 from recado.model.codec import read_event, write_cloudevent
+from recado.model.event import Event
+from recado.model.tracing import mark_trace, trace_of
 from recado.model.values import format_time
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
 from recado.server.consumer import OutgoingNotification
@@ -32,7 +36,7 @@ from recado.server.engine import Engine
 from recado.server.permissions import Conflict, Principal, Unknown
 from recado.server.requests import SubscriptionInfo, webhook_device
 from recado.server.webhooks.dead_letters import DeadLetter, DeadLetterStore
-from recado.server.webhooks.targets import Address, Webhook, WebhookError, read_webhook, resolve
+from recado.server.webhooks.targets import Address, Resolver, Webhook, WebhookError, read_webhook
 from recado.version import __version__
 
 if TYPE_CHECKING:
@@ -41,9 +45,11 @@ if TYPE_CHECKING:
 
 # --- One attempt at a webhook: a signed POST to a checked address, of whose answer little is read --------------------
 #
-# The signature is ``HMAC-SHA256(secret, timestamp + "." + body)`` in hexadecimal; the timestamp is part of it, so that
-# a request that someone recorded is of no use later. Redirects are not followed, proxies of the environment not used,
-# at most some kilobytes of the answer are read, and everything together may take ``webhooks.timeout_seconds``.
+# The signature is ``HMAC-SHA256(secret, timestamp + "." + subscription + "." + nid + "." + body)`` in hexadecimal. The
+# timestamp is part of it, so that a request that someone recorded is of no use later, and so is what the receiver goes
+# by: a notification of one subscription cannot be passed off as one of another, nor a repeated one as new. Redirects
+# are not followed, proxies of the environment not used, at most some kilobytes of the answer are read, and everything
+# together may take ``webhooks.timeout_seconds``.
 
 
 _ANSWER_BYTES = 4_096
@@ -70,23 +76,26 @@ class Sending(NamedTuple):
     event_id: str
     body: bytes
     media: str
+    event: Event | None = None
+    trace: Mapping[str, str] = {}  # headers
 
 
 def sending(webhook: Webhook, sub_id: str, nid: int, event: bytes) -> Sending:
     """The request's body: the event as it is stored, or as a CloudEvent where that is asked for and possible."""
-    read = read_event(event)
+    read = mark_trace(read_event(event))
+    trace = trace_of(read)  # a span of the attempt takes its place
     if webhook.format == "cloudevent":
         try:
-            return Sending(sub_id, nid, read.id, write_cloudevent(read), _CLOUDEVENT)
+            return Sending(sub_id, nid, read.id, write_cloudevent(read), _CLOUDEVENT, read, trace)
         except RecadoError:
             pass  # without a type or a source it cannot be one
-    return Sending(sub_id, nid, read.id, event, _JSON)
+    return Sending(sub_id, nid, read.id, event, _JSON, read, trace)
 
 
-def sign(secret: str, timestamp: str, body: bytes) -> str:
-    """The value of ``Recado-Signature``."""
-    digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
-    return f"sha256={digest.hexdigest()}"
+def sign(secret: str, timestamp: str, subscription: str, nid: str, body: bytes) -> str:
+    """The value of ``Recado-Signature``, for the values of the other headers as they are sent."""
+    signed = f"{timestamp}.{subscription}.{nid}.".encode() + body
+    return f"v2={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
 
 def headers(webhook: Webhook, what: Sending, attempt: int, timestamp: str) -> dict[str, str]:
@@ -99,9 +108,12 @@ def headers(webhook: Webhook, what: Sending, attempt: int, timestamp: str) -> di
         "recado-timestamp": timestamp,
         "x-subscription-id": _ascii(what.sub_id),
         "x-notification-id": _ascii(what.event_id),
+        **what.trace,
     }
     if webhook.secret:
-        found["recado-signature"] = sign(webhook.secret, timestamp, what.body)
+        found["recado-signature"] = sign(
+            webhook.secret, timestamp, found["recado-subscription"], found["recado-nid"], what.body
+        )
     return found
 
 
@@ -113,10 +125,10 @@ def _ascii(text: str) -> str:
 class Sender:
     """Sends to one target, over one connection at a time that is kept while it is used."""
 
-    def __init__(self, private: bool, seconds: float, tls: ssl.SSLContext) -> None:
+    def __init__(self, private: bool, seconds: float, tls: ssl.SSLContext, resolver: Resolver) -> None:
         import httpx  # noqa: PLC0415  # slow to import, and most services call no webhook
 
-        self._private, self._seconds = private, seconds
+        self._private, self._seconds, self._resolver = private, seconds, resolver
         self._errors = (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError, UnicodeError)
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=15)
         self._client = httpx.AsyncClient(verify=tls, trust_env=False, follow_redirects=False, limits=limits)
@@ -128,7 +140,7 @@ class Sender:
         """One attempt; whatever goes wrong is an outcome."""
         try:
             async with asyncio.timeout(self._seconds):
-                address = await resolve(webhook.url, self._private)
+                address = await self._resolver.resolve(webhook.url, self._private)
                 return await self._post(webhook, what, headers(webhook, what, attempt, timestamp), address)
         except TimeoutError:
             return Outcome(0, f"no answer within {self._seconds:g} s")
@@ -177,6 +189,8 @@ def _retry_after(response: httpx.Response) -> float:
 # --- Webhooks as consumers: one for each subscription that has one, which takes notifications one by one -------------
 
 WINDOW = 64
+GONE = "webhook gone"
+"""Why a subscription ended, as its owner is told, whose webhook answered 410."""
 _log = logging.getLogger("recado.webhooks")
 
 
@@ -221,13 +235,71 @@ class Target:
         self.items.clear()
 
 
+class Places:
+    """How many requests may be under way: ``most`` in all, ``share`` of one user.
+
+    Free places go to those who wait in the order of their coming, past those whose user has its share already.
+    """
+
+    def __init__(self, most: int, share: int) -> None:
+        self._most, self._share = most, share
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by user; the one with a turn next comes first
+
+    @asynccontextmanager
+    async def take(self, user: str) -> AsyncIterator[None]:
+        if self._has_room(user) and user not in self._waiting:
+            self._held[user] += 1
+        else:
+            await self._wait(user)
+        try:
+            yield
+        finally:
+            self._give_back(user)
+
+    def held(self, user: str) -> int:
+        return self._held[user]
+
+    def _has_room(self, user: str) -> bool:
+        return self._held.total() < self._most and self._held[user] < self._share
+
+    async def _wait(self, user: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_back(user)
+            raise
+
+    def _give_back(self, user: str) -> None:
+        self._held[user] -= 1
+        if not self._held[user]:
+            del self._held[user]
+        for other in list(self._waiting):
+            while self._waiting.get(other) and self._has_room(other):
+                turn = self._waiting[other].popleft()
+                waiting = self._waiting.pop(other)
+                if waiting:
+                    self._waiting[other] = waiting  # behind the other users: they take turns
+                if not turn.done():
+                    self._held[other] += 1
+                    turn.set_result(None)
+                    break
+            if self._held.total() >= self._most:
+                return
+
+
 class Webhooks:
     """All webhooks of a service."""
 
     def __init__(self, engine: Engine, letters: DeadLetterStore) -> None:
         self._engine, self._letters, self._settings = engine, letters, engine.config.webhooks
         self._metrics = engine.metrics
-        self._places = asyncio.Semaphore(self._settings.concurrency)
+        settings = self._settings
+        self._places = Places(settings.concurrency, min(settings.concurrency_per_user, settings.concurrency))
+        self._resolver = Resolver(settings.concurrency)
         self._tls: ssl.SSLContext | None = None
         self._targets: dict[tuple[str, str], Target] = {}  # by user and subscription
         self._closing = False
@@ -247,14 +319,14 @@ class Webhooks:
         if members is None or not self._settings.enabled:
             return
         if not active:
-            self._ended(held.user, held.id)
+            self._on_end(held.user, held.id)
             return
         try:
             self._add(held.user, held.id, read_webhook(members, self._settings.private))
         except RecadoError as error:
             _log.warning("a webhook is not used", extra={"user": held.user, "reason": str(error)})
 
-    def _ended(self, user: str, sub_id: str) -> None:
+    def _on_end(self, user: str, sub_id: str) -> None:
         """Its subscription is gone; what waits is still delivered, then the consumer has no more use."""
         target = self._targets.get((user, sub_id))
         if target is not None:
@@ -286,6 +358,7 @@ class Webhooks:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        self._resolver.close()
         for target in self._targets.values():
             self._engine.lose(target, "draining")
 
@@ -297,7 +370,7 @@ class Webhooks:
 
     async def _work(self, target: Target) -> None:
         self._tls = self._tls or ssl.create_default_context()
-        sender = Sender(self._settings.private, self._settings.timeout_seconds, self._tls)
+        sender = Sender(self._settings.private, self._settings.timeout_seconds, self._tls, self._resolver)
         try:
             while target.notices or target.items:
                 if target.notices:
@@ -329,6 +402,8 @@ class Webhooks:
         attempt = 0
         while not target.closed:
             attempt += 1
+            if attempt > 1 and item.letter is None:
+                self._engine.note_repeats(target, 1)
             outcome = await self._attempt(target, item, sender, attempt)
             if outcome.taken:
                 self._metrics.webhooks_delivered += 1
@@ -346,11 +421,18 @@ class Webhooks:
 
     async def _attempt(self, target: Target, item: Item, sender: Sender, attempt: int) -> Outcome:
         what = sending(target.webhook, target.sub_id, item.nid, item.event)
-        async with self._places:
+        async with self._places.take(target.user):
             begun = time.perf_counter()
-            outcome = await sender.send(target.webhook, what, attempt, str(int(time.time())))
+            with self._span(what, attempt):
+                outcome = await sender.send(target.webhook, what, attempt, str(int(time.time())))
             self._metrics.webhook_seconds.observe(time.perf_counter() - begun)
         return outcome
+
+    def _span(self, what: Sending, attempt: int) -> AbstractContextManager[None]:
+        spans, trace = self._engine.spans, what.trace
+        if spans is None or what.event is None or not isinstance(trace, dict):
+            return nullcontext()
+        return spans.webhook(what.event, what.sub_id, attempt, trace)
 
     def _delay(self, attempt: int, outcome: Outcome) -> float:
         """Exponential with full jitter, so that many targets do not come back at once; never sooner than was asked."""
@@ -381,7 +463,7 @@ class Webhooks:
         """The target says that it is gone for good."""
         self._forget(target)
         try:
-            await self._engine.cancel(Principal(target.user), target.sub_id)
+            await self._engine.cancel(Principal(target.user), target.sub_id, reason=GONE)
         except Unknown:
             return
         _log.info("a webhook answered 410: its subscription is cancelled", extra={"user": target.user})

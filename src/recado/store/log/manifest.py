@@ -4,11 +4,14 @@ It is JSON, ``{"digest": "…", "manifest": {…}}``, where the digest is BLAKE2
 whole text must be what its content would be written as, so a change of any byte is noticed. The one before it stays
 beside it as ``manifest.previous.json``, for ``repair``.
 
+Every name in it is a plain file name, so a manifest from elsewhere reaches nothing outside its folder.
+
 Segments and lost ranges account for every position in ``[first, sealed)``; a lost range may lie inside a segment.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +29,7 @@ TAIL = "tail.sqlite"
 TAIL_WAL = "tail.sqlite-wal"
 TAIL_SHM = "tail.sqlite-shm"
 LOCK = "writer.lock"
+_FILE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*\.parquet")
 
 
 class SegmentEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,8 +82,8 @@ def encode(manifest: Manifest) -> bytes:
     return msgspec.json.encode(_Sealed(_digest(body), msgspec.Raw(body)))
 
 
-def decode(raw: bytes, place: Path) -> Manifest:
-    """The manifest in the bytes of a file; a LogError if any of them was changed."""
+def decode(raw: bytes, place: object) -> Manifest:
+    """The manifest in the bytes of a file; a LogError that names its ``place`` if any of them was changed."""
     try:
         outer = msgspec.json.decode(raw, type=_Sealed)
         if _digest(bytes(outer.manifest)) != outer.digest:
@@ -91,7 +95,21 @@ def decode(raw: bytes, place: Path) -> Manifest:
         raise LogError(f"{place} is damaged: it has bytes that do not belong to it; {_REPAIR}")
     if manifest.format != FORMAT:
         raise LogError(f"{place} has the format {manifest.format}; this version of Recado reads the format {FORMAT}")
+    _check(manifest, place)
     return manifest
+
+
+def _check(manifest: Manifest, place: object) -> None:
+    """A manifest names files that are read, copied and removed: those of its own folder, and no others."""
+    for entry in manifest.segments:
+        if not _FILE.fullmatch(entry.file):
+            raise LogError(f"{place} is damaged: {entry.file!r} is no name of a segment; {_REPAIR}")
+        if not 0 <= entry.first < entry.end or entry.bytes < 0:
+            raise LogError(f"{place} is damaged: the segment {entry.file} has no positions; {_REPAIR}")
+    if len({entry.file for entry in manifest.segments}) != len(manifest.segments):
+        raise LogError(f"{place} is damaged: it names a segment twice; {_REPAIR}")
+    if not 0 <= manifest.first <= manifest.sealed < 1 << 62:
+        raise LogError(f"{place} is damaged: it begins behind its end; {_REPAIR}")
 
 
 _REPAIR = "`recado log repair` rebuilds it from the segments"
@@ -120,8 +138,8 @@ def load(folder: Path) -> Manifest:
 def store(folder: Path, manifest: Manifest, before: Manifest | None) -> None:
     """Replace the manifest durably, keeping the one before."""
     if before is not None:
-        files.replace(folder / PREVIOUS, encode(before))
-    files.replace(folder / MANIFEST, encode(manifest))
+        files.replace(folder / PREVIOUS, encode(before), files.PRIVATE)
+    files.replace(folder / MANIFEST, encode(manifest), files.PRIVATE)
 
 
 def _missing(folder: Path) -> str:

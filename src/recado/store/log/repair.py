@@ -24,8 +24,8 @@ from recado.store.log.reader import tail_pieces
 from recado.store.log.segments import UNREADABLE, SegmentFile, Statistics, file_digest, write_segment
 from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings
 from recado.store.log.tail import Tail
-from recado.store.log.wal import check_wal
 from recado.store.log.writer import FolderLock, check_fit
+from recado.store.wal import wal_damage
 
 # --- A manifest from the segments themselves, for a log whose own is damaged, gone, or an older copy -----------------
 #
@@ -201,8 +201,9 @@ class _Repair:
 
     def end_of_good_tail(self, manifest: Manifest) -> int | None:
         """The log's end if the tail is intact and fits; None if it has to be replaced."""
+        if wal_damage(self.folder / TAIL_WAL):
+            return None
         try:
-            check_wal(self.folder / TAIL_WAL)
             with self.tail() as tail:
                 end = check_fit(tail, manifest)
         except BusyError:
@@ -271,7 +272,7 @@ class _Repair:
             if self.aside is None:
                 damaged = self.folder / DAMAGED
                 self.aside = next(damaged / str(n) for n in count(1) if not (damaged / str(n)).exists())
-                self.aside.mkdir(parents=True)
+                self.aside.mkdir(mode=files.PRIVATE_FOLDER, parents=True)
             files.rename(path, self.aside / path.name)
 
 

@@ -99,7 +99,7 @@ def write_segment(folder: Path, log: str, groups: Iterable[pa.RecordBatch], sett
     """Write rows, a batch for each row group, to a file that is durable under its name when this returns."""
     draft = folder / SEGMENTS / f"next{files.DRAFT}"
     try:
-        with files.create(draft) as file:
+        with files.create(draft, files.PRIVATE) as file:
             footer, statistics = _write_groups(file, log, groups, settings)
             files.sync(file)
         size, digest = draft.stat().st_size, file_digest(draft)
@@ -133,6 +133,11 @@ def _write_groups(
         footer = Footer(FORMAT, log, written[0].first, written[-1].end, tuple(written))
         writer.add_key_value_metadata({FOOTER_KEY: msgspec.json.encode(footer)})
     return footer, statistics
+
+
+def bytes_digest(content: bytes | pa.Buffer) -> str:
+    """The digest of a segment file whose content is in memory."""
+    return blake2b(content, digest_size=16, person=b"recado segment").hexdigest()
 
 
 def file_digest(path: Path) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recado import files
 from recado.store.log.rows import Row, is_intact, state_checksum
 from recado.store.log.settings import BusyError, LogError
-from recado.store.sqlite import open_database, run_many
+from recado.store.sqlite import copy_database, for_rows, open_database
 
 # --- Rows of the tail in one step of SQLite (see ``recado.store.sqlite`` for why): each column as one text, cut up
 # here
@@ -107,6 +107,13 @@ CREATE TABLE state (
 """
 
 
+_DELETE = """
+DELETE FROM tail WHERE position <= (
+    SELECT max(position) FROM (SELECT position FROM tail WHERE position < ? ORDER BY position LIMIT ?)
+)
+"""
+
+
 class State(NamedTuple):
     log: str
     next: int
@@ -149,47 +156,21 @@ class Tail:
 
     def create(self, log: str, next_position: int) -> None:
         """Make the tables, in one transaction."""
-        with self.transaction():
-            for statement in _CREATE.split(";"):
-                self._db.execute(statement)
-            self._db.execute(
-                "INSERT INTO state VALUES (1, ?, ?, ?)",
-                (log.encode(), next_position, state_checksum(log, next_position)),
-            )
+        row = log.encode(), next_position, state_checksum(log, next_position)
+        tables = [(statement, ()) for statement in _CREATE.split(";")]
+        self._db.write([*tables, ("INSERT INTO state VALUES (1, ?, ?, ?)", row)], self._fail)
 
     def append(self, rows: Sequence[Row], state: State) -> None:
         """Store the rows and the state that follows them: all of it, or an error and nothing."""
-        with self.transaction():
-            run_many(self._db, "INSERT INTO tail VALUES {}", rows)
-            self._db.execute(
-                "UPDATE state SET next = ?, checksum = ? WHERE one = 1", (state.next, state_checksum(*state))
-            )
+        inserts = for_rows("INSERT INTO tail VALUES {}", rows)
+        update = "UPDATE state SET next = ?, checksum = ? WHERE one = 1", (state.next, state_checksum(*state))
+        self._db.write(chain(inserts, [update]), self._fail)
 
     def delete_before(self, position: int) -> bool:
         """Delete sealed rows, at most DELETE_ROWS of them, so that nobody waits long; True if there may be more."""
-        with self.transaction():
-            found = self._db.execute(
-                "SELECT max(position) FROM (SELECT position FROM tail WHERE position < ? ORDER BY position LIMIT ?)",
-                (position, DELETE_ROWS),
-            ).fetchone()[0]
-            if found is None:
-                return False
-            self._db.execute("DELETE FROM tail WHERE position <= ?", (found,))
-        return True
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise self._fail("cannot be written", error) from error
+        before = self._db.total_changes
+        self._db.write([(_DELETE, (position, DELETE_ROWS))], self._fail)
+        return self._db.total_changes > before
 
     def checkpoint(self) -> None:
         """Move what is in the write-ahead log into the database, without keeping a writer waiting."""
@@ -198,14 +179,9 @@ class Tail:
     def copy(self, target: Path) -> None:
         """A copy of the tail as it is at one moment, in a new file."""
         try:
-            copy = sqlite3.connect(target)
-            try:
-                self._db.backup(copy)
-            finally:
-                copy.close()
+            copy_database(self._db, target)
         except sqlite3.Error as error:
             raise self._fail("cannot be copied", error) from error
-        files.sync_path(target)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

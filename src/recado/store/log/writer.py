@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from recado import files
 from recado.model.event import Event
+from recado.model.filter import Filter
 from recado.model.values import microseconds
 from recado.store.log import manifest as manifests
 from recado.store.log.manifest import FORMAT, LOCK, MANIFEST, SEGMENTS, TAIL, TAIL_WAL, Manifest, SegmentEntry
@@ -39,7 +40,7 @@ from recado.store.log.rows import Entry, Row, instant_of, prepare, stored
 from recado.store.log.segments import write_segment
 from recado.store.log.settings import DEFAULTS, BusyError, Damage, LogError, LogSettings, OnDamage, Segment
 from recado.store.log.tail import State, Tail
-from recado.store.log.wal import check_wal
+from recado.store.wal import wal_damage
 
 # --- Opening a log for writing: make a new one, or take up an old one where a crash may have left it -----------------
 #
@@ -58,7 +59,8 @@ def open_parts(folder: Path, settings: LogSettings) -> tuple[Tail, Manifest]:
     if not had_tail and (had_manifest or had_segments):
         raise LogError(f"{folder / TAIL} is missing, but other files of the log are there; {_REPAIR}")
     manifest = manifests.load(folder) if had_manifest or had_segments else None
-    check_wal(folder / TAIL_WAL)  # before SQLite replays it
+    if damage := wal_damage(folder / TAIL_WAL):  # before SQLite replays it
+        raise LogError(f"{damage}; {_REPAIR} and sets the file aside")
     tail = Tail(folder / TAIL, writable=True, busy_seconds=settings.busy_seconds)
     try:
         if manifest is None:
@@ -114,7 +116,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, files.PRIVATE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -182,6 +184,7 @@ class SqliteEventLog:
         try:
             self._tail, self._manifest = open_parts(self.path, settings)
             self._take_up()
+            self._reader = LogReader(self.path)
         except BaseException:
             self._folder_lock.release()
             raise
@@ -240,12 +243,14 @@ class SqliteEventLog:
         return self.commit([prepare(events, self.settings.limits)])[0]
 
     def commit(self, appends: Sequence[Sequence[Entry]]) -> list[range]:
-        """Several appends, prepared, in one transaction."""
+        """Several appends, prepared, in one transaction; none of them, to see whether there can be one."""
         with self._lock:
             self._check_open()
             if self._doubtful:
                 self._take_up()
             rows, ranges = self._number(appends)
+            if not appends:
+                self._tail.append((), State(self._manifest.log, self._next))
             if rows:
                 self._doubtful = True  # until it is known whether they are stored
                 self._tail.append(rows, State(self._manifest.log, ranges[-1].stop))
@@ -283,14 +288,20 @@ class SqliteEventLog:
     # -- read ----------------------------------------------------------------------------------------------------------
 
     def read(
-        self, start: int | None = None, end: int | None = None, *, on_damage: OnDamage | None = None
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        where: Filter | None = None,
+        batch_rows: int = 8192,
+        on_damage: OnDamage | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The events of ``[start, end)`` in batches, as ``LogReader.read`` has them."""
-        return LogReader(self.path).read(start, end, on_damage=on_damage)
+        return self._reader.read(start, end, where=where, batch_rows=batch_rows, on_damage=on_damage)
 
     def position_at(self, instant: datetime, on_damage: OnDamage | None = None) -> int:
         """The first position that was accepted at or after the instant; the log's end if there is none."""
-        return LogReader(self.path).position_at(instant, on_damage)
+        return self._reader.position_at(instant, on_damage)
 
     def wait(self, position: int, timeout: float | None = None) -> bool:
         """Wait until there is an event at a position; False if ``timeout`` seconds pass, or the log is closed."""
@@ -401,6 +412,11 @@ class SqliteEventLog:
                     files.remove(self.path / SEGMENTS / entry.file)
             return [entry.located(self.path) for entry in gone]
 
+    def maintain(self) -> None:
+        """Checkpoint, and seal what is due."""
+        self.checkpoint()
+        self.seal()
+
     def checkpoint(self) -> None:
         """Spare commits the work on the tail that can be done beside them; any thread may call it, now and then."""
         with self._sealing:
@@ -420,7 +436,7 @@ class SqliteEventLog:
             with _explain(f"the log cannot be copied to {target}"):
                 _make_folders(target)
                 for entry in self._manifest.segments:
-                    files.copy(self.path / SEGMENTS / entry.file, target / SEGMENTS / entry.file)
+                    files.copy(self.path / SEGMENTS / entry.file, target / SEGMENTS / entry.file, files.PRIVATE)
                 with self._reading() as tail:
                     tail.copy(target / TAIL)
                 files.sync_folder(target / SEGMENTS)
@@ -447,7 +463,8 @@ def _refuse_to_seal(damage: Damage) -> NoReturn:
 
 
 def _make_folders(path: Path) -> None:
-    (path / SEGMENTS).mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    (path / SEGMENTS).mkdir(mode=files.PRIVATE_FOLDER, exist_ok=True)
     files.sync_folder(path)
     files.sync_folder(path.parent)
 

@@ -64,8 +64,8 @@ def key_bytes(value: int | bytes) -> bytes:
     return number_key(value) if isinstance(value, int) else value
 
 
-def mail_checksum(nid: int, box: int, at: int, sub_id: bytes) -> bytes:
-    return blake2b(_MAIL.pack(nid, box, at) + sub_id, digest_size=8, person=b"mail").digest()
+def notification_checksum(nid: int, mailbox: int, at: int, sub_id: bytes) -> bytes:
+    return blake2b(_MAIL.pack(nid, mailbox, at) + sub_id, digest_size=8, person=b"mail").digest()
 
 
 def decoded(kind: Any, body: Any) -> Any:
@@ -120,32 +120,34 @@ def _is_intact(table: str, key: Any, body: Any, check: Any) -> bool:
 
 
 def _events(db: sqlite3.Connection, bad: list[tuple[str, str, Any]]) -> dict[int, bytes]:
-    held: dict[int, bytes] = {}
+    events: dict[int, bytes] = {}
     for position, event, check in db.execute("SELECT position, body, checksum FROM held"):
         if type(event) is bytes and checksum("held", number_key(position), event) == check:
-            held[position] = event
+            events[position] = event
         else:
             bad.append(("held", "position", position))
-    return held
+    return events
 
 
 def _notifications(
-    db: sqlite3.Connection, held: dict[int, bytes], boxes: set[int], bad: list[tuple[str, str, Any]]
+    db: sqlite3.Connection, events: dict[int, bytes], mailboxes: set[int], bad: list[tuple[str, str, Any]]
 ) -> tuple[list[NotificationRow], list[tuple[int, int]]]:
     """In the order of nids."""
-    mail: list[NotificationRow] = []
+    found: list[NotificationRow] = []
     unreadable: list[tuple[int, int]] = []
-    for nid, box, at, sub_id, check in db.execute("SELECT nid, box, at, sub_id, checksum FROM mail ORDER BY nid, box"):
-        numbered = type(nid) is type(box) is int
+    for nid, mailbox, at, sub_id, check in db.execute(
+        "SELECT nid, box, at, sub_id, checksum FROM mail ORDER BY nid, box"
+    ):
+        numbered = type(nid) is type(mailbox) is int
         typed = numbered and type(at) is int and type(sub_id) is bytes
-        whole = typed and mail_checksum(nid, box, at, sub_id) == check
-        if whole and box in boxes and nid >> ORDINAL_BITS in held:
-            mail.append(NotificationRow(nid, box, at, sub_id.decode()))
+        whole = typed and notification_checksum(nid, mailbox, at, sub_id) == check
+        if whole and mailbox in mailboxes and nid >> ORDINAL_BITS in events:
+            found.append(NotificationRow(nid, mailbox, at, sub_id.decode()))
         else:
             if numbered:
-                unreadable.append((nid, box))
-            bad.append(("mail", "nid, box", (nid, box)))  # users have the same nids
-    return mail, unreadable
+                unreadable.append((nid, mailbox))
+            bad.append(("mail", "nid, box", (nid, mailbox)))  # users have the same nids
+    return found, unreadable
 
 
 def _dispatched(db: sqlite3.Connection, damage: list[str]) -> int | None:

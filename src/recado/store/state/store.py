@@ -3,7 +3,7 @@
 Every write is one transaction of a ``Batch``; when it returns, it is on stable storage, and when it fails, nothing of
 it is. An event that waits in many mailboxes is stored once, in ``held``, and goes with the last mail that needs it.
 
-Opening looks at the write-ahead log before SQLite does (``recado.store.log.wal``), since SQLite passes over damage
+Opening looks at the write-ahead log before SQLite does (``recado.store.wal``), since SQLite passes over damage
 there in silence. ``load`` checks the file and every row: damaged rows are set aside into the table ``damaged`` and
 named, and the rest is used. A file that SQLite itself cannot read is set aside as a whole, and what can be read of it
 is copied (``salvage``). The methods may be called from any thread, one at a time.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,21 @@ import msgspec
 from recado import files
 from recado.broker.persistence import KINDS, Batch, Key, Kind, Loaded, Row
 from recado.broker.state import ORDINAL_BITS
-from recado.store.log.settings import LogError
-from recado.store.log.wal import check_wal
 from recado.store.protocols import FencedError
-from recado.store.sqlite import Connection, open_database, run_many
+from recado.store.sqlite import Connection, Statement, copy_database, for_rows, open_database
 from recado.store.state.rows import (
     DISPATCHED,
     StateError,
     checksum,
     column_value,
     key_bytes,
-    mail_checksum,
+    notification_checksum,
     number_key,
     packed,
     read_all,
     text_key,
 )
+from recado.store.wal import wal_damage
 
 # --- The tables, by version. A file of an older version is brought to the newest, step by step, in one transaction
 #
@@ -94,17 +92,14 @@ def copy_state(path: Path, target: Path) -> None:
     """Copy a state file to a new file, whole and on stable storage."""
     if target.exists():
         raise StateError(f"{target} exists already; a backup goes into a new folder")
-    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    copy = sqlite3.connect(target)
     try:
-        source.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+        source = open_database(path, is_writable=False)
+        try:
+            copy_database(source, target)
+        finally:
+            source.close()
     except sqlite3.Error as error:
         raise StateError(f"{path} cannot be copied to {target}: {error}") from error
-    finally:
-        copy.close()
-        source.close()
-    files.sync_path(target)
     files.sync_folder(target.parent)
 
 
@@ -142,7 +137,7 @@ def salvage(path: Path) -> tuple[Path, Salvaged]:
             part.rename(f"{aside}{suffix}")
     found = Salvaged([], [])
     try:
-        db = sqlite3.connect(f"{aside.absolute().as_uri()}?mode=ro", uri=True, factory=Connection)
+        db = open_database(aside, is_writable=False)
         db.text_factory = bytes
     except sqlite3.Error as error:
         found.lost.append(f"nothing of it can be read: {error}")
@@ -166,8 +161,7 @@ def _read_around(db: sqlite3.Connection, table: str, key: str, found: Salvaged) 
         else:
             break
     if rows:
-        width = len(next(iter(rows.values())))
-        statement = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * width)})"  # noqa: S608  # ours
+        statement = f"INSERT OR REPLACE INTO {table} VALUES {{}}"  # noqa: S608  # ours
         found.inserts.append((statement, [_texts(row, table) for row in rows.values()]))
 
 
@@ -200,23 +194,25 @@ class SqliteStateStore:
         self.path = folder / STATE_FILE
         self.set_aside: list[str] = []
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            check_wal(Path(f"{self.path}-wal"))
-            self._db = self._open()
+            folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+            if damage := wal_damage(Path(f"{self.path}-wal")):
+                self._replace(damage)
+            else:
+                self._db = self._open()
         except OSError as error:
             raise StateError(f"{folder} cannot be used for the state: {error.strerror or error}") from error
-        except (LogError, sqlite3.DatabaseError) as error:
-            if isinstance(error, sqlite3.DatabaseError) and not _is_damage(error):
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
                 raise self._fail("cannot be opened", error) from error
             self._replace(str(error))
         self.starts = _starts(self._db)
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> Connection:
         db = connect(self.path)
         try:
             migrate(db, self.path)
             _make_tables(db)
-            _count_start(db)
+            db.execute(*_count_start(db))
         except BaseException:
             db.close()
             raise
@@ -227,28 +223,16 @@ class SqliteStateStore:
         aside, rows = salvage(self.path)
         self._db = self._open()
         self.set_aside = [f"{self.path.name} is damaged ({reason}); it was set aside as {aside.name}", *rows.lost]
-        with self._transaction():
-            for statement, values in rows.inserts:
-                self._db.executemany(statement, values)
-            _count_start(self._db)
+        self._db.write(self._put_back(rows), self._fail)
         self.starts = _starts(self._db)
+
+    def _put_back(self, rows: Salvaged) -> Iterator[Statement]:
+        for statement, values in rows.inserts:
+            yield from for_rows(statement, values)
+        yield _count_start(self._db)
 
     def close(self) -> None:
         self._db.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise self._fail("cannot be written", error) from error
 
     def _fail(self, what: str, error: sqlite3.Error) -> StateError:
         return StateError(f"{self.path} {what}: {error}", _is_passing(error))
@@ -284,48 +268,54 @@ class SqliteStateStore:
 
     def write(self, batch: Batch) -> None:
         """All of the batch, or an error and nothing of it; FencedError if the state was opened again since."""
-        with self._transaction():
-            if _starts(self._db) != self.starts:
-                raise FencedError(f"{self.path} was opened by another process; this one writes to it no more")
-            for kind in KINDS:
-                self._put(kind, batch.rows.get(kind.table, ()))
-            self._write_notifications(batch)
-            for kind in KINDS:
-                self._forget(kind, batch.forgotten.get(kind.table, ()))
-            self._write_values(batch)
-            if batch.dispatched is not None:
-                for name in DISPATCHED:
-                    _mark(self._db, name, batch.dispatched)
+        self._db.write(self._statements(batch), self._fail)
 
-    def _write_notifications(self, batch: Batch) -> None:
-        events = ((p, event, checksum("held", number_key(p), event)) for p, event in batch.events.items())
-        run_many(self._db, "INSERT OR IGNORE INTO held VALUES {}", events)
-        mail = ((n, b, at, s.encode(), mail_checksum(n, b, at, s.encode())) for n, b, at, s in batch.notifications)
-        run_many(self._db, "INSERT OR REPLACE INTO mail VALUES {}", mail)
-        if batch.gone:
-            run_many(self._db, FORGET_MAIL, batch.gone)
-            positions = sorted({nid >> ORDINAL_BITS for nid, _ in batch.gone})
-            run_many(self._db, FORGET_HELD, ((position,) for position in positions))
-
-    def _write_values(self, batch: Batch) -> None:
-        for (space, key), body in batch.values.items():
-            if body is None:
-                self._db.execute("DELETE FROM kept WHERE space = ? AND key = ?", (space, key))
-            else:
-                row = (space, key, body, checksum("kept", text_key(space, key), body))
-                self._db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", row)
-
-    def _put(self, kind: Kind, rows: Iterable[Row]) -> None:
-        statement = f"INSERT OR REPLACE INTO {kind.table} VALUES {{}}"  # noqa: S608  # the name is ours
-        keyed = ((column_value(kind.key_of(row)), packed(row)) for row in rows)
-        run_many(self._db, statement, ((key, body, checksum(kind.table, key_bytes(key), body)) for key, body in keyed))
-
-    def _forget(self, kind: Kind, keys: Iterable[Key]) -> None:
-        statement = f"DELETE FROM {kind.table} WHERE {kind.column} IN (VALUES {{}})"  # noqa: S608  # the names are ours
-        run_many(self._db, statement, ((column_value(key),) for key in keys))
+    def _statements(self, batch: Batch) -> Iterator[Statement]:
+        if _starts(self._db) != self.starts:
+            raise FencedError(f"{self.path} was opened by another process; this one writes to it no more")
+        for kind in KINDS:
+            yield from _put(kind, batch.rows.get(kind.table, ()))
+        yield from _put_notifications(batch)
+        for kind in KINDS:
+            yield from _forget(kind, batch.forgotten.get(kind.table, ()))
+        yield from _put_values(batch)
+        if batch.dispatched is not None:
+            for name in DISPATCHED:
+                yield _mark(name, batch.dispatched)
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def _put(kind: Kind, rows: Iterable[Row]) -> Iterator[Statement]:
+    statement = f"INSERT OR REPLACE INTO {kind.table} VALUES {{}}"  # noqa: S608  # the name is ours
+    keyed = ((column_value(kind.key_of(row)), packed(row)) for row in rows)
+    return for_rows(statement, ((key, body, checksum(kind.table, key_bytes(key), body)) for key, body in keyed))
+
+
+def _forget(kind: Kind, keys: Iterable[Key]) -> Iterator[Statement]:
+    statement = f"DELETE FROM {kind.table} WHERE {kind.column} IN (VALUES {{}})"  # noqa: S608  # the names are ours
+    return for_rows(statement, ((column_value(key),) for key in keys))
+
+
+def _put_notifications(batch: Batch) -> Iterator[Statement]:
+    events = ((p, event, checksum("held", number_key(p), event)) for p, event in batch.events.items())
+    yield from for_rows("INSERT OR IGNORE INTO held VALUES {}", events)
+    rows = ((n, b, at, s.encode(), notification_checksum(n, b, at, s.encode())) for n, b, at, s in batch.notifications)
+    yield from for_rows("INSERT OR REPLACE INTO mail VALUES {}", rows)
+    if batch.gone:
+        yield from for_rows(FORGET_MAIL, batch.gone)
+        positions = sorted({nid >> ORDINAL_BITS for nid, _ in batch.gone})
+        yield from for_rows(FORGET_HELD, ((position,) for position in positions))
+
+
+def _put_values(batch: Batch) -> Iterator[Statement]:
+    for (space, key), body in batch.values.items():
+        if body is None:
+            yield "DELETE FROM kept WHERE space = ? AND key = ?", (space, key)
+        else:
+            row = (space, key, body, checksum("kept", text_key(space, key), body))
+            yield "INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", row
+
+
+def connect(path: Path) -> Connection:
     """The file, as it is always opened."""
     db = open_database(path, busy_seconds=BUSY_SECONDS)
     db.text_factory = bytes  # a damaged text need not be UTF-8
@@ -345,15 +335,15 @@ def _starts(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT value FROM marks WHERE name = 'starts'").fetchone()[0])
 
 
-def _count_start(db: sqlite3.Connection) -> None:
-    """Count how often the state was opened, this time included."""
+def _count_start(db: sqlite3.Connection) -> Statement:
+    """What counts how often the state was opened, this time included."""
     row = db.execute("SELECT value FROM marks WHERE name = 'starts'").fetchone()
-    _mark(db, "starts", (row[0] if row and type(row[0]) is int else 0) + 1)
+    return _mark("starts", (row[0] if row and type(row[0]) is int else 0) + 1)
 
 
-def _mark(db: sqlite3.Connection, name: str, value: int) -> None:
+def _mark(name: str, value: int) -> Statement:
     row = (name, value, checksum("marks", name.encode(), number_key(value)))
-    db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?, ?)", row)
+    return "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)", row
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recado.store.log.settings import LogError
-
 _HEADER = struct.Struct(">8I")
 _FRAME = struct.Struct(">6I")
 _MAGIC = 0x377F0682  # the last bit tells the byte order of the checksums
@@ -31,26 +29,26 @@ _SUMMED = 24, 8  # how much of the header, and of a frame's own header, its chec
 Words = NDArray[np.uint32]
 
 
-def check_wal(path: Path) -> None:
-    """Refuse a write-ahead log that has several commits after the place up to which SQLite can read it."""
+def wal_damage(path: Path) -> str:
+    """What is wrong with a write-ahead log that has several commits after the place up to which SQLite can read it.
+
+    Nothing ("") if it has not, or if there is none.
+    """
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        return
+        return ""
     if len(raw) <= _HEADER.size:
-        return
+        return ""
     magic, _, page_bytes, _, *rest = _HEADER.unpack_from(raw)
     order = np.dtype(">u4" if magic & 1 else "<u4")
     sums = _summed((0, 0), _words(raw[: _SUMMED[0]], order))
     if magic & ~1 != _MAGIC or sums != tuple(rest[2:]):
-        raise LogError(f"{path} is damaged in its header, so none of its commits can be read; {_REPAIR}")
-    _check_frames(path, memoryview(raw), _FRAME.size + page_bytes, order, rest)
+        return f"{path} is damaged in its header, so none of its commits can be read"
+    return _frame_damage(path, memoryview(raw), _FRAME.size + page_bytes, order, rest)
 
 
-_REPAIR = "`recado log repair` keeps what can be read and sets the file aside"
-
-
-def _check_frames(path: Path, raw: memoryview, step: int, order: np.dtype[Any], header: list[int]) -> None:
+def _frame_damage(path: Path, raw: memoryview, step: int, order: np.dtype[Any], header: list[int]) -> str:
     """``header`` has the two salts and the two sums of the file's header."""
     salts, sums = header[:2], (header[2], header[3])
     wrong, unread = None, 0
@@ -64,7 +62,8 @@ def _check_frames(path: Path, raw: memoryview, step: int, order: np.dtype[Any], 
             wrong = start if sums != frame[4:] else None
         unread += wrong is not None and frame[1] != 0
     if unread > 1:
-        raise LogError(f"{path} is damaged from byte {wrong:,} on: {unread} commits cannot be read; {_REPAIR}")
+        return f"{path} is damaged from byte {wrong:,} on: {unread} commits cannot be read"
+    return ""
 
 
 def _words(raw: bytes, order: np.dtype[Any]) -> Words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import struct
 
@@ -9,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recado.store.log import LogError
-from recado.store.log.wal import _summed, _words, check_wal
+from recado.store.wal import _summed, _words, wal_damage
 
 
 def plain_sums(raw: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:
@@ -53,31 +53,29 @@ def flip(path, at):
 
 
 def test_a_sound_log_passes_and_so_does_none(wal, tmp_path):
-    check_wal(wal)
-    check_wal(tmp_path / "missing")
+    assert wal_damage(wal) == ""
+    assert wal_damage(tmp_path / "missing") == ""
     wal.write_bytes(b"")
-    check_wal(wal)
+    assert wal_damage(wal) == ""
 
 
 def test_a_log_that_ends_in_the_middle_of_a_commit_passes(wal):
     wal.write_bytes(wal.read_bytes()[:-100])
-    check_wal(wal)
+    assert wal_damage(wal) == ""
 
 
 def test_a_torn_last_commit_passes(wal):
     flip(wal, wal.stat().st_size - 100)
-    check_wal(wal)
+    assert wal_damage(wal) == ""
 
 
 def test_damage_before_that_is_refused(wal):
     frame = 24 + 4096
     flip(wal, wal.stat().st_size - frame - 100)
-    with pytest.raises(LogError, match=r"copy-wal is damaged from byte .* on: 2 commits cannot be read"):
-        check_wal(wal)
+    assert re.search(r"copy-wal is damaged from byte .* on: 2 commits cannot be read", wal_damage(wal))
 
 
 @pytest.mark.parametrize("at", [0, 10, 17, 30])
 def test_a_damaged_header_is_refused(wal, at):
     flip(wal, at)
-    with pytest.raises(LogError, match="is damaged in its header"):
-        check_wal(wal)
+    assert "is damaged in its header" in wal_damage(wal)
