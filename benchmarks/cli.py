@@ -23,7 +23,7 @@ app = verb("python -m benchmarks", help="Measure matching, the pipeline, the sim
 SubjectName = Literal["matching", "pipeline", "sim", "service", "semantics", "log", "rudp"]
 SUBJECTS: dict[str, str] = {
     "matching": "engines on nine workloads and a growth curve: a quarter of an hour and 4 GB, quick a minute",
-    "pipeline": "matching on Spark, on all cores (needs Java 17): a quarter of an hour and 8 GB, quick two minutes",
+    "pipeline": "matching on Spark, on all cores (needs Java 17): about an hour and 8 GB, quick some minutes",
     "sim": "steps of protocol machines a second: two minutes, quick a quarter of one",
     "service": "the event service beside nats-server and mosquitto: half an hour, quick five minutes",
     "semantics": "semantic matching beside exact matching and published figures: five minutes, quick half of one",

@@ -29,7 +29,7 @@ from recado.server.engine import SWITCH_SECONDS
 from recado.store.log import LogReader, SqliteEventLog, tail
 from recado.store.log.rows import stored
 from recado.store.log.tail import read_together
-from recado.store.sqlite import run_many
+from recado.store.sqlite import for_rows
 
 START = datetime(2026, 11, 15, 10, tzinfo=UTC)
 BARE = "bare write and fsync, 4 KiB"
@@ -155,7 +155,8 @@ def write_rows(folder: Path, rows: Sequence[Any], together: bool, beside: bool) 
             db.execute("BEGIN IMMEDIATE")
             began = time.perf_counter()
             if together:
-                run_many(db, "INSERT INTO tail VALUES {}", some)
+                for insert, values in for_rows("INSERT INTO tail VALUES {}", some):
+                    db.execute(insert, values)
             else:
                 db.executemany(ONE, some)
             spent += time.perf_counter() - began

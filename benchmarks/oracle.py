@@ -63,10 +63,10 @@ def sample_events(workload: Workload, subscriptions: Sequence[Subscription], cou
     return pa.RecordBatch.from_pylist(rows + bent, schema=batch.schema)
 
 
-def satisfying(filter: Filter) -> dict[str, Any]:
+def satisfying(condition: Filter) -> dict[str, Any]:
     """Attribute values that meet each predicate of the filter: enough for a conjunction."""
     values: dict[str, Any] = {}
-    for node in walk(filter):
+    for node in walk(condition):
         match node:
             case Compare(name, "==", value):
                 values[name] = value

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Case, Record, Subject, table
-from recado.net import RudpEndpoint
+from recado.net import RudpEndpoint, new_key
 from recado.protocols.rudp import PROFILES, QueueFull
 
 TRIED = ("classic", "fast")
@@ -51,8 +51,9 @@ async def send_messages(profile: str, size: int, seconds: float) -> Messages:
         received += 1
 
     near, far = sender.new_conn_id(), receiver.new_conn_id()
-    link = sender.open(receiver.address, near, far, _ignore, _ignore)
-    receiver.open(sender.address, far, near, count, _ignore)
+    near_key, far_key = new_key(), new_key()
+    link = sender.open(receiver.address, near, far, _ignore, _ignore, local_key=near_key, remote_key=far_key)
+    receiver.open(sender.address, far, near, count, _ignore, local_key=far_key, remote_key=near_key)
     message, end = bytes(size), time.perf_counter() + seconds
     started, cpu_started = time.perf_counter(), time.process_time()
     while time.perf_counter() < end:

@@ -33,6 +33,16 @@ from benchmarks.harness import (
     version_of,
 )
 from benchmarks.sim_peers import BASE, FULL_SECONDS, SUPER_NODES, PeerSpeed, measure_peers
+from benchmarks.sim_radio import (
+    DENSE,
+    RADIO,
+    SIDE,
+    RadioSpeed,
+    measure_beside_ns2,
+    measure_floods,
+    measure_sensors,
+    radio_targets,
+)
 from recado.filters.expression import parse
 from recado.model.event import Event
 from recado.model.subscription import Subscription
@@ -176,13 +186,13 @@ def simpy_tokens(nodes: int, time: float = 1.0) -> Callable[[], int]:
         yield environment.timeout(1.0)
         store.put(token)
 
-    def live(mine: Any, next: Any) -> Any:
+    def live(mine: Any, following: Any) -> Any:
         nonlocal steps
-        environment.process(hand_on("token", next))
+        environment.process(hand_on("token", following))
         while True:
             token = yield mine.get()
             steps += 1
-            environment.process(hand_on(token, next))
+            environment.process(hand_on(token, following))
 
     for node, store in enumerate(stores):
         environment.process(live(store, stores[(node * JUMP + 1) % nodes]))
@@ -288,6 +298,26 @@ def plan(quick: bool, parts: Sequence[str]) -> list[Case]:
         )
         for protocol, leaves, peers in (PEER_CASES[:2] if quick else PEER_CASES)
     ]
+    floods = [
+        ("ideal", 100, 40 if quick else 400),
+        ("ideal", 5_000, 2 if quick else 8),
+        ("csma", 100, 10 if quick else 100),
+    ]
+    cases += [
+        Case(RADIO, f"floods, {channel}, {nodes:,} nodes", partial(measure_floods, channel, nodes, count))
+        for channel, nodes, count in floods
+    ]
+    cases += [
+        Case(RADIO, f"sensors, {channel}, {side:g} m", partial(measure_sensors, channel, side, 0.02 if quick else 1.0))
+        for channel in ("ideal", "csma")
+        for side in (DENSE, 1500.0)
+    ]
+    if not quick:
+        cases += [
+            Case(RADIO, f"sensors, ideal, {nodes:,} nodes", partial(measure_sensors, "ideal", SIDE, 0.01, nodes=nodes))
+            for nodes in (100, 5_000)
+        ]
+        cases.append(Case(RADIO, "an hour beside ns-2", measure_beside_ns2))
     return cases + [
         Case("queues", f"a queue of {entries:,} entries", partial(_queue, entries, rounds, runs))
         for entries in ((100, 20_000) if quick else (100, 20_000, 100_000))
@@ -371,6 +401,7 @@ def _targets(records: Sequence[Record]) -> Iterator[Target]:
         small, large = (speeds.get((protocol, network, nodes)) for nodes in (SMALL, LARGE))
         ratio = large.microseconds / small.microseconds if small and large else None
         yield at_most(f"{protocol}, {network}: time a step with {LARGE:,} nodes against {SMALL}", ratio, TIMES)
+    yield from radio_targets(of_kind(records, RadioSpeed))
     yield from _peer_targets({(r.protocol, r.leaves, r.peers): r for r in of_kind(records, PeerSpeed)})
 
 
@@ -387,7 +418,7 @@ def _peer_targets(found: dict[tuple[str, str, int], PeerSpeed]) -> Iterator[Targ
 SUBJECT = Subject(
     name="sim",
     title="The simulator, measured",
-    parts=(TOKENS, TREES, PEERS, "queues"),
+    parts=(TOKENS, TREES, PEERS, RADIO, "queues"),
     plan=plan,
     packages=("msgspec", SIMPY),
     note=(
@@ -396,7 +427,9 @@ SUBJECT = Subject(
         "cancellations on a random graph of degree 4. *peers*: super-node peers that come and go as in their document "
         "(redundancy 0.8, sessions of 4 hours), from a settled start; *base* has every peer in the layer. A full run "
         "is 23 simulated hours, estimated from the median as if all peers were there from the start. Of departures, "
-        "the leader of the slice tells (`leaves` is leader) or whoever noticed (detector)."
+        "the leader of the slice tells (`leaves` is leader) or whoever noticed (detector). *radio*: floods in which "
+        "every node relays once, the sensor network's run of its document, and the same hour of AODV on ns-2 where it "
+        "is installed; sides are in metres."
     ),
     tables=(
         _speed_table,
@@ -414,6 +447,22 @@ SUBJECT = Subject(
                 "steps a simulated second": lambda r: r.per_second,
                 "bytes a peer": lambda r: r.bytes_per_peer,
                 "a full run, min": lambda r: r.full_minutes,
+            },
+            words=2,
+        ),
+        table(
+            "Radio, one core",
+            RadioSpeed,
+            {
+                "workload": lambda r: r.workload,
+                "channel": lambda r: r.channel,
+                "nodes": lambda r: r.nodes,
+                "side, m": lambda r: r.side,
+                "transmissions": lambda r: r.transmissions,
+                "receptions": lambda r: r.receptions,
+                "s": lambda r: r.seconds,
+                "us/transmission": lambda r: r.microseconds,
+                "us/reception": lambda r: 1e6 * r.seconds / r.receptions,
             },
             words=2,
         ),

@@ -2,7 +2,8 @@
 
 A system of 20,000 peers that grows by itself takes minutes until it is full. So these begin settled: peers in the
 middle of their sessions, families complete, everybody knows everybody. From then on peers come and go as in the
-document (``recado.sim.peers``), and after a round of everything that is done in rounds the measurement begins.
+document (``experiments.supernodes.peers``), and after a round of everything that is done in rounds the measurement
+begins.
 
 Every case runs in a process of its own, so that its memory is known.
 """
@@ -18,8 +19,9 @@ from typing import Any
 
 from benchmarks.harness import Rate, Record
 from benchmarks.timing import process_bytes, run_alone
+from experiments.supernodes.peers import Peers, Population, filter_number
 from recado.model.subscription import Subscription
-from recado.protocols.baselines.algebra import name_of
+from recado.protocols.algebra import name_of
 from recado.protocols.machine import Effect, NodeId, Report, Rng, SetTimer, Started, Stimulus
 from recado.protocols.supernodes.members import SPACE, Home, Member
 from recado.protocols.supernodes.messages import Active, RoleChanged, sizer_of
@@ -28,7 +30,7 @@ from recado.protocols.supernodes.settings import SuperNodeSettings
 from recado.protocols.supernodes.state import SUB, SUPER, Child, Layer, State, filter_of
 from recado.sim.draws import truncated, weibull
 from recado.sim.kernel import stream
-from recado.sim.peers import Peers, Population, filter_number
+from recado.sim.memory import use_large_pages
 
 SEED = 4
 FULL_SECONDS = 82_800.0
@@ -191,6 +193,7 @@ def _measure(protocol: str, leaves: Any, count: int, seconds: float, runs: int) 
     gc.freeze()
     peers.arrivals(FULL_SECONDS)
     peers.run(WARM_UP_SECONDS)
+    use_large_pages()
     full, simulation = process_bytes(), peers.simulation
     gone, begun, before = len(peers.records) - len(peers.live), simulation.now, simulation.steps
     rates = [_rate(peers, seconds) for _ in range(runs)]

@@ -114,8 +114,8 @@ class Conjunctions:
             self.needed.append(len(parts))
 
 
-def _parts(filter: Filter) -> Iterator[tuple[str, Filter]]:
-    parts = filter.parts if isinstance(filter, And) else (filter,)
+def _parts(condition: Filter) -> Iterator[tuple[str, Filter]]:
+    parts = condition.parts if isinstance(condition, And) else (condition,)
     for part in parts:
         if not isinstance(part, (Compare, In, Between)):
             raise UnsuitableError(f"takes conjunctions of equality, sets and ranges, not {type(part).__name__}")

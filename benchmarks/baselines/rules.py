@@ -75,9 +75,9 @@ CEL = Dialect(
 )
 
 
-def spell(filter: Filter, dialect: Dialect) -> str:
+def spell(condition: Filter, dialect: Dialect) -> str:
     """The filter in another language."""
-    match filter:
+    match condition:
         case And(parts):
             return dialect.joined_and.join(f"({spell(part, dialect)})" for part in parts)
         case Or(parts):
@@ -92,7 +92,7 @@ def spell(filter: Filter, dialect: Dialect) -> str:
             return dialect.one_of.format(name=dialect.name(name), values=", ".join(map(literal, values)))
         case Text(name, op, pattern, False) if op in dialect.text:
             return dialect.text[op].format(name=dialect.name(name), pattern=literal(pattern))
-    raise UnsuitableError(f"no spelling for {filter}")
+    raise UnsuitableError(f"no spelling for {condition}")
 
 
 def literal(value: Value) -> str:

@@ -2,7 +2,7 @@
 
 The same data for all sides; whatever is timed was first checked to give the same pairs. A JVM keeps its number of cores
 for life, so each number of cores has a child process of its own (``child``), which runs the parts (``compare``,
-``kernel``, ``growth``, ``state``, ``partitions``) and tells their records. Nothing here needs Spark before that.
+``kernel``, ``outputs``, ``growth``, ``state``, ``partitions``) and tells their records. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from benchmarks.harness import Case, DisagreementError, Subject
 from benchmarks.pipeline.report import MILLION, NOTES, TABLES, TARGETS, AnyRecord, draw_growth
 from benchmarks.timing import ONE_THREAD
 
-Part = Literal["compare", "kernel", "growth", "state", "ways", "partitions"]
-PARTS: tuple[Part, ...] = ("compare", "kernel", "growth", "state")
+Part = Literal["compare", "kernel", "outputs", "growth", "state", "ways", "partitions"]
+PARTS: tuple[Part, ...] = ("compare", "kernel", "outputs", "growth", "state")
 EXTRA_PARTS: tuple[Part, ...] = ("ways", "partitions")
 """Behind decisions that were taken; they run for long, and have sessions of their own."""
 DISAGREED = 3
@@ -62,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     keyed_size: int = 100_000
     kernel_size: int = MILLION
     kernel_seconds: float = 10.0
+    output_events: int = MILLION
     growth_sizes: tuple[int, ...] = (10_000, 100_000, MILLION)
     growth_events: tuple[int, ...] = (100_000, MILLION, 10 * MILLION)
     state: StatePlan = StatePlan()
@@ -87,6 +88,7 @@ def quick_plan(parts: tuple[Part, ...] = ()) -> Plan:
         keyed_size=4_000,
         kernel_size=20_000,
         kernel_seconds=2.0,
+        output_events=100_000,
         growth_sizes=(10_000, 50_000),
         growth_events=(100_000, 400_000),
         state=StatePlan(keys=10_000, batches=3),

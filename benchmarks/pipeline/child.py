@@ -17,6 +17,7 @@ from benchmarks.pipeline.compare import compare
 from benchmarks.pipeline.fixture import Data, Fixture
 from benchmarks.pipeline.growth import growth
 from benchmarks.pipeline.kernel import kernel
+from benchmarks.pipeline.outputs import outputs
 from benchmarks.pipeline.partitions import partitions
 from benchmarks.pipeline.report import AnyRecord
 from benchmarks.pipeline.state import state, ways
@@ -26,6 +27,7 @@ CONF = {"spark.driver.memory": "4g"}
 PARTS: dict[Part, Callable[[Fixture], Iterator[AnyRecord]]] = {
     "compare": compare,
     "kernel": kernel,
+    "outputs": outputs,
     "growth": growth,
     "state": state,
     "ways": ways,

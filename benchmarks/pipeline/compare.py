@@ -125,9 +125,9 @@ def as_table(subscriptions: Iterable[Subscription], schema: pa.Schema) -> pa.Tab
     return pa.Table.from_pylist(rows, pa.schema([("subscription_id", pa.string()), *fields]))
 
 
-def _cells(filter: Filter) -> dict[str, Any]:
+def _cells(condition: Filter) -> dict[str, Any]:
     cells: dict[str, Any] = {}
-    for part in filter.parts if isinstance(filter, And) else (filter,):
+    for part in condition.parts if isinstance(condition, And) else (condition,):
         match part:
             case Compare(name, "==", str(value)):
                 cells[f"{name}_eq"] = value

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from benchmarks.harness import Step
 from benchmarks.pipeline import Plan
 from benchmarks.pipeline.fixture import Fixture
+from benchmarks.pipeline.kernel import check
 from benchmarks.pipeline.report import Growth, Loading
 from benchmarks.workloads import growth as growth_workload
 from recado.pipeline import worker
@@ -56,7 +57,7 @@ def growth(fixture: Fixture) -> Iterator[Growth | Loading | Step]:
 
 def index_file(fixture: Fixture, size: int) -> Path:
     subscription_set = fixture.data.subscriptions(growth_workload(size))
-    return subscription_set.path(subscription_set.current().number) / INDEX
+    return subscription_set.local_path(subscription_set.current().number) / INDEX
 
 
 def since(before: Mapping[int, WorkerState], after: Mapping[int, WorkerState]) -> list[WorkerState]:
@@ -70,6 +71,7 @@ def curve(fixture: Fixture, size: int) -> Iterator[Growth | Step]:
     """More and more events against so many subscriptions."""
     workload = growth_workload(size)
     way = partial(match, subscriptions=fixture.data.subscriptions(workload))
+    check(fixture, workload, "columns", {"Spark": way})
     counts = [fixture.data.fit(workload, count) for count in fixture.plan.growth_events]
     fixture.seconds(workload, way, counts[0])
     for count in counts:

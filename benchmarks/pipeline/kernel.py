@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import time
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
@@ -20,10 +20,21 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from benchmarks.harness import Rate, Step
-from benchmarks.pipeline.fixture import Cpu, Fixture, Form, Way, seconds_of, spark_cpu
+from benchmarks.oracle import compare, naive_answers, sample_events
+from benchmarks.pipeline.fixture import (
+    Cpu,
+    Fixture,
+    Form,
+    Way,
+    as_json,
+    seconds_of,
+    spark_cpu,
+    with_envelope,
+    write_files,
+)
 from benchmarks.pipeline.report import EXCHANGE, PLAIN, READ, SENT, WHOLE, Cost, Kernel
 from benchmarks.timing import measure
-from benchmarks.workloads import Stock, Wide, Workload
+from benchmarks.workloads import Stock, Wide, Workload, to_events
 from recado.matching.batch import match_batch
 from recado.pipeline.match import finished, match, needed, output_schema
 from recado.pipeline.sets import load_folder
@@ -42,6 +53,8 @@ from recado.pipeline.worker import ROWS_OUT, EventForm, match_record_batch
 FIELDS = ("event_id", "subscription_id", "owner", "event_time")
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 JSON_COLUMN: dict[Form, str | None] = {"columns": None, "JSON": "event"}
+SAMPLE = 10_000
+"""So many subscriptions of a set are evaluated one by one before anything is timed."""
 BATCHES = 4
 """How many files, a batch each, a plain process goes through again and again."""
 
@@ -74,11 +87,12 @@ def kernel(fixture: Fixture) -> Iterator[Kernel | Cost | Step]:
     for workload, form in cases:
         yield Step(f"kernel: {workload.title}, subscriptions")
         subscription_set = fixture.data.subscriptions(workload)
+        way = partial(match, subscriptions=subscription_set, json=JSON_COLUMN[form])
+        check(fixture, workload, form, {"Spark": way})
         yield Step(f"kernel: {workload.title}, {form}, plain processes")
         bare, together = plain(fixture, workload, form)
         yield Step(f"kernel: {workload.title}, {form}, Spark")
         first = fixture.data.block(workload) // 4
-        way = partial(match, subscriptions=subscription_set, json=JSON_COLUMN[form])
         events, rate = fixture.rate(workload, way, first, plan.kernel_seconds, form)
         yield Kernel(
             workload=workload.name,
@@ -95,6 +109,35 @@ def kernel(fixture: Fixture) -> Iterator[Kernel | Cost | Step]:
         yield Step(f"kernel: {workload.title}, {form}, Spark step by step")
         yield Cost(workload.name, workload.size, form, PLAIN, events, bare.alone, 0.0, bare.cpu_seconds)
         yield from costs(Job(fixture, workload, form, events), way, bare.ready)
+
+
+def sample_folder(fixture: Fixture, workload: Workload, form: Form) -> tuple[Path, list[list[str]]]:
+    """Some events, half of them made to match, and what the plain evaluator finds for them among the first ids."""
+    folder = fixture.data.folder / "oracle" / f"{workload.name}-{workload.size}-{form}"
+    first = list(islice(workload.subscriptions(), SAMPLE))
+    batch = sample_events(workload, first, fixture.plan.sample_events)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        table = with_envelope(batch)
+        write_files(folder, as_json(table) if form == "JSON" else table)
+    return folder, naive_answers(first, to_events(batch))
+
+
+def check(fixture: Fixture, workload: Workload, form: Form, ways: Mapping[str, Way]) -> int:
+    """How many pairs of the sample the plain evaluator finds; a DisagreementError if a way finds others.
+
+    Of a large set only the first subscriptions are compared: evaluating a million of them takes hours.
+    """
+    folder, expected = sample_folder(fixture, workload, form)
+    known = {subscription.id for subscription in islice(workload.subscriptions(), SAMPLE)}
+    events = fixture.spark.read.parquet(str(folder))
+    for name, way in ways.items():
+        found: list[list[str]] = [[] for _ in expected]
+        for event, subscription in way(events).select("event_id", "subscription_id").collect():
+            if subscription in known:
+                found[int(event.removeprefix("e"))].append(subscription)
+        compare(f"{workload.title}, {form}", name, expected, found)
+    return sum(map(len, expected))
 
 
 def plain(fixture: Fixture, workload: Workload, form: Form) -> tuple[Bare, Rate]:
@@ -215,7 +258,7 @@ class Job(NamedTuple):
         events = fixture.data.events(fixture.spark, workload, self.size, self.form)
         if self.form == "JSON":
             return events
-        return events.select(*needed(events, fixture.data.subscriptions(workload).current()))
+        return events.select(*needed(events, fixture.data.subscriptions(workload).current().names))
 
 
 def costs(job: Job, whole: Way, ready: ReadyMade) -> Iterator[Cost]:

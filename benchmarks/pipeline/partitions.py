@@ -26,7 +26,6 @@ from recado.filters import expression
 from recado.matching.batch import match_batch
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
-from recado.pipeline.partitioned.build import load_router
 from recado.pipeline.session import start_session
 from recado.pipeline.sets import SubscriptionSet, read_subscriptions
 
@@ -98,15 +97,15 @@ def count_rows(found: DataFrame) -> int:
 def _single(rows: DataFrame, folder: Path) -> Built:
     one = SubscriptionSet(folder / "single")
     one.publish(read_subscriptions(rows))
-    return one.folder, lambda events: match(events, one), 1.0
+    return folder / "single", lambda events: match(events, one), 1.0
 
 
 def _partitioned(rows: DataFrame, folder: Path) -> Built:
     held = build_partitions(rows, folder / "partitioned", partitions=PARTITIONS)
     batch = pq.read_table(folder / "events.parquet").slice(0, 8_192).combine_chunks().to_batches()[0]
-    router = load_router(held.folder)
+    router = held.load_router()
     visits = len(router.visits(match_batch(router.index, batch))[0]) / batch.num_rows
-    return held.folder, lambda events: match_partitioned(events, held, keep_open=KEPT_OPEN), visits
+    return folder / "partitioned", lambda events: match_partitioned(events, held, keep_open=KEPT_OPEN), visits
 
 
 WAYS: dict[str, Callable[[DataFrame, Path], Built]] = {SINGLE: _single, PARTITIONED: _partitioned}
@@ -132,7 +131,7 @@ def worker_memory() -> tuple[int, int]:
     sizes = [(0, 0)]
     for pid in spark_processes():
         rollup = Path(f"/proc/{pid}/smaps_rollup")
-        if b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"recado.pipeline.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes():
             lines = [line.split(":") for line in rollup.read_text().splitlines()[1:]]
             held = {name: int(value.split()[0]) * 1024 for name, value in lines}
             sizes.append((held["Rss"], held["Private_Dirty"]))

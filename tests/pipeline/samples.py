@@ -6,10 +6,18 @@ from pathlib import Path
 from recado.filters.records import read_subscription
 from recado.matching.naive import NaiveMatcher
 from recado.model.codec import read_event
+from recado.pipeline.match import notifications
 
 FOLDER = files("recado") / "data" / "sample"
 SUBSCRIPTIONS = str(FOLDER / "subscriptions.ndjson")
 EVENTS = str(FOLDER / "events.ndjson")
+SCHEMA = (
+    "id string, type string, source string, time timestamp, fare double, tolls double, passengers int, big bigint, "
+    "flag boolean, action string, tags array<string>, levels array<double>, when timestamp, "
+    "pickup struct<zone int, borough string, at timestamp, geo struct<lat double, ok boolean>>, "
+    "items array<struct<sku string, price double>>, Note string"
+)
+"""The events of ``foreign_filters`` as typed columns."""
 
 
 def lines(path):
@@ -33,4 +41,5 @@ def expected(some_events=None, some_subscriptions=None):
 
 
 def pairs(frame):
-    return sorted((row.event_id, row.subscription_id) for row in frame.collect())
+    """Of rows, or of one row an event with its matches."""
+    return sorted((row.event_id, row.subscription_id) for row in notifications(frame).collect())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recado.errors import EventError, RecadoError
@@ -16,7 +17,7 @@ from recado.model.subscription import Subscription
 from recado.pipeline.align import align, event_names, run_align, wanted_names
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.match import match
-from recado.pipeline.meanings import events_of, good_events, semantics
+from recado.pipeline.meanings import events_of, good_events, pack_tables, semantics, unpack_tables
 from recado.pipeline.partitioned.build import PARTITION, REASON, Placer
 from recado.pipeline.partitioned.plan import make_plan
 from recado.pipeline.readers import Source
@@ -148,10 +149,9 @@ def test_the_scores_are_the_library_s_and_the_file_has_them_all(spark, tmp_path)
     cache = SimilarityCache()
     assert cache.load(out, plain.digest) == pairs - 1  # cost ~ price is price ~ cost
     for scope, wanted in by_scope.items():
-        measure, settings = plain.measure(wanted.settings), wanted.settings
-        for name in wanted.names:
-            row = [measure.similarity(plain.words(name, settings), plain.words(a, settings)) for a in attributes]
-            assert cache.get(scope, [(name, attribute) for attribute in attributes]) == row
+        for name in wanted.names:  # what was given is not in the file: it is put over it
+            row = Knowledge(known.default).semantics().similarities([name], attributes, wanted.settings)[0].tolist()
+            assert cache.get(scope, [(name, attribute) for attribute in attributes]) == pytest.approx(row, abs=1e-9)
     table = align(event_names(texts, json="value"), subscriptions(), knowledge=known)
     assert table.columns == ["scope", "constraint", "attribute", "similarity"]
     decided = (Given("sale price", "price", 0.0, "name", "refused"), Given("nation", "amount", 1.0, "name", "accepted"))
@@ -162,6 +162,52 @@ def test_the_scores_are_the_library_s_and_the_file_has_them_all(spark, tmp_path)
     table = found.where("rejected is null").toArrow()
     assert fields(table) == oracle(known=all_known) != oracle()
     assert renamed_of(table) == renamed_oracle(all_known)
+
+
+def write_tables(folder):
+    """A table of frequencies, and one of similarities that was made with it; the knowledge that names them."""
+    (folder / "frequencies" / "words.parquet").mkdir(parents=True)
+    about = {"format": "recado-frequencies-1", "tokens": 100, "language": "en"}
+    (folder / "frequencies" / "frequencies.json").write_text(json.dumps(about))
+    (folder / "frequencies" / "words.parquet" / "_SUCCESS").write_text("")
+    words = pa.table({"lemma": ["price", "cost"], "count": [30, 2]})
+    pq.write_table(words, folder / "frequencies" / "words.parquet" / "part-0.parquet")
+    known = Knowledge(SemanticSettings("mean"), frequencies=str(folder / "frequencies"))
+    cache = SimilarityCache()
+    cache.put("of nobody", [("price", "cost", 0.5)])
+    cache.save(folder / "similarities.json", known.semantics().digest)
+    return known
+
+
+def test_tables_travel_in_one_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECADO_COPIES", str(tmp_path / "copies"))
+    known = msgspec.structs.replace(write_tables(tmp_path), similarities=str(tmp_path / "similarities.json"))
+    packed, named = pack_tables(known, tmp_path)
+    assert named.frequencies.startswith("sent:")
+    assert msgspec.structs.replace(named, frequencies=known.frequencies, similarities=known.similarities) == known
+    (tmp_path / "other").mkdir()
+    assert pack_tables(known, tmp_path / "other")[0].name == packed.name  # by content
+    there = unpack_tables(named, lambda name: str(tmp_path / name))
+    assert Path(there.similarities).is_relative_to(tmp_path / "copies")
+    assert {path.name for path in Path(there.frequencies).rglob("*.*")} == {
+        "frequencies.json",
+        "words.parquet",
+        "part-0.parquet",
+    }
+    assert pack_tables(Knowledge(), tmp_path) is None
+    with pytest.raises(PipelineError, match="nothing cannot be read: No such file"):
+        pack_tables(Knowledge(similarities=str(tmp_path / "nothing")), tmp_path)
+
+
+def test_tables_at_a_url(spark, far_url, tmp_path):
+    """An executor that did not find them would say so."""
+    known = write_tables(tmp_path / "far")
+    far = msgspec.structs.replace(
+        known, frequencies=f"{far_url}/frequencies", similarities=f"{far_url}/similarities.json"
+    )
+    rows = lines_of(spark, [write_flat(EVENTS[0]).decode()])
+    found = match(rows, lines_of(spark, RECORDS), json="value", knowledge=far)
+    assert fields(found.toArrow()) == oracle(EVENTS[:1], known)
 
 
 def renamed_of(table):
@@ -191,7 +237,7 @@ def test_what_people_decided_counts_without_being_asked_for(loaded, tmp_path, mo
     found = match_record_batch(loaded, batch, EventForm("json", "value"), names, "fail", knowledge=known)
     table = pa.Table.from_batches(list(found))
     assert fields(table) == oracle(known=known) != oracle()
-    assert renamed_of(table) == renamed_oracle(known) != {}
+    assert renamed_of(table) == renamed_oracle(known)
 
 
 def test_a_language_that_was_added_and_the_defaults_of_a_job(tmp_path, monkeypatch):

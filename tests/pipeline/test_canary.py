@@ -18,7 +18,7 @@ from recado.pipeline.errors import PipelineError
 from recado.pipeline.jobs import run_match
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
-from recado.pipeline.partitioned.build import partition_path
+from recado.pipeline.partitioned.folder import partition_path
 from recado.pipeline.readers import read_events
 from recado.pipeline.sets import DETAIL_SCHEMA, LoadedSet, SubscriptionSet, build, load_folder, write_folder
 from recado.pipeline.stream import start_stream
@@ -226,7 +226,7 @@ def test_a_stream_tells_of_each_micro_batch(spark, tmp_path, faulty_set, caplog)
         json="value",
         verify_share=0.96,
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(280)
     [summary] = summaries
     assert (summary.notifications, summary.compared, summary.disagreements) == (6, 3, 2)
     assert "publish the subscriptions anew" in summary.warning

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from recado.pipeline import frequencies as corpus
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.frequencies import Split, Tally, find_files, read_split, splits_of
+from recado.pipeline.frequencies import Split, Tally, find_files, read_split, run_frequencies, splits_of
 from recado.semantics.names import WORD_CHARS, words
 
 
 def counted(files, text_field=None, split_bytes=corpus.SPLIT_BYTES):
     tally = Tally()
-    for split in splits_of(files, text_field, split_bytes):
+    for split in splits_of(files, split_bytes):
         for text in read_split(split, text_field, tally):
             tally.add(text)
     return tally
@@ -113,15 +113,10 @@ def test_no_file(tmp_path, path):
         find_files([tmp_path / path])
 
 
-def test_places_that_cannot_be_read():
-    with pytest.raises(PipelineError, match="word_frequencies"):
-        find_files(["s3://bucket/corpus"])
-
-
 def test_json_lines_need_a_field(tmp_path):
     (tmp_path / "x.jsonl.gz").touch()
     with pytest.raises(PipelineError, match="say which member holds the text"):
-        splits_of(find_files([tmp_path]), None)
+        run_frequencies(None, [tmp_path], tmp_path / "out")
 
 
 def test_only_so_many_problems_are_told():

@@ -1,7 +1,14 @@
 """What a user reads when something on Spark goes wrong."""
 
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException, PythonException
@@ -29,6 +36,45 @@ def test_a_missing_column_is_told_in_one_line(spark):
         spark.range(1).select(F.col("nothing")).collect()
     assert "\n" not in str(caught.value)
     assert "SQLSTATE" not in str(caught.value)
+
+
+def die(batches):
+    for _ in batches:
+        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does when there is no memory left
+    yield from ()
+
+
+def want_too_much(batches):
+    for _ in batches:
+        np.zeros(1 << 50)
+    yield from ()
+
+
+@pytest.mark.parametrize(
+    ("task", "advice"),
+    [
+        (die, "more room beside Java's heap with --conf spark.executor.memoryOverhead=2g"),
+        (want_too_much, "at a time need"),
+    ],
+)
+def test_memory_that_ran_out_is_told_with_what_to_set(spark, task, advice):
+    with pytest.raises(PipelineError, match=advice) as caught, user_errors():
+        spark.range(1).mapInArrow(task, "id long").collect()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "advice"),
+    [
+        ("Reason: Command exited with code 52", "spark.executor.memory=4g"),
+        ("Caused by: java.lang.OutOfMemoryError: Java heap space", "spark.executor.memory=4g"),
+        ("Container killed by YARN for exceeding physical memory limits. 5.0 GB of 5 GB used", "memoryOverhead"),
+        ("The executor with id 1 exited with exit code 137(SIGKILL, possible container OOM)", "memoryOverhead"),
+    ],
+)
+def test_memory_that_ran_out_as_cluster_managers_tell_it(told, advice):
+    lost = "Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited) "
+    assert advice in explained(PySparkException(lost + told))
 
 
 def test_a_fault_keeps_its_trace(spark):
@@ -106,6 +152,25 @@ def test_a_connect_server_that_is_none(remote, message):
         session.start_session(remote=remote)
 
 
+def test_a_connect_server_that_pyspark_starts_has_this_python_and_a_quiet_java(monkeypatch, capfd):
+    class Builder:
+        def remote(self, remote):
+            return self
+
+        def config(self, name, value):
+            return self
+
+        def getOrCreate(self):  # noqa: N802  # PySpark's name
+            subprocess.run(["/bin/sh", "-c", "echo chatter >&2"], check=True)
+            return os.environ["PYSPARK_PYTHON"]
+
+    monkeypatch.setattr(session.SparkSession, "builder", Builder())
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    assert session.start_session(remote="local[2]") == sys.executable
+    assert capfd.readouterr().err == ""
+
+
 def test_a_master_that_is_none():
     with pytest.raises(PipelineError, match="Connection refused; an address is written spark:"):
         session.start_session(master="spark://127.0.0.1:1")
@@ -143,3 +208,115 @@ def test_what_the_jvm_says_at_every_start_is_no_reason():
     )
     assert _reason(chatter) == "its Java process ended and does not say why"
     assert _reason(f"{chatter}java.lang.Exception: no such master\n") == "no such master"
+
+
+@pytest.mark.parametrize(
+    ("spark", "python", "message"),
+    [
+        ("3.5.6", (3, 11), r"PySpark 3\.5\.6 is installed; Recado needs 4\.0 to 4\.3: pip install 'recado\[spark\]'"),
+        ("5.0.0.dev1", (3, 11), r"PySpark 5\.0\.0\.dev1 is installed"),
+        ("4.3.0", (3, 10), r"this is Python 3\.10; Recado needs 3\.11 or later"),
+    ],
+)
+def test_a_wrong_spark_or_python_is_told_before_java_starts(spark, python, message):
+    with pytest.raises(PipelineError, match=message):
+        session.check_versions(spark, python)
+
+
+@pytest.mark.parametrize("spark", ["4.0.1", "4.1.4", "4.3.0", "4.4.0.dev0"])
+def test_sparks_that_will_do(spark):
+    session.check_versions(spark, (3, 13))
+
+
+def test_a_java_that_is_too_old(monkeypatch, tmp_path):
+    """A stand-in for Java 11 that ends as that does when it is given Spark's classes."""
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text(
+        '#!/bin/sh\necho \'Exception in thread "main" java.lang.UnsupportedClassVersionError: '
+        "org/apache/spark/launcher/Main has been compiled by a more recent version of the Java Runtime "
+        "(class file version 61.0), this version recognizes class file versions up to 55.0' >&2\nexit 1\n"
+    )
+    java.chmod(0o755)
+    code = "from recado.pipeline.session import start_session; start_session()"
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=250, check=False, env=environment
+    )
+    assert "PipelineError: no Spark session on 'local[*]': a Java that is older than 17 was started" in run.stderr
+
+
+ELSEWHERE = [
+    (
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, PySpark",
+        "executors run Python 3.12 and the driver 3.11",
+    ),
+    ("  File x\nModuleNotFoundError: No module named 'recado'\n", "the executors has no package 'recado'"),
+    ("ModuleNotFoundError: No module named 'numba.core'\n", "no package 'numba'"),
+    ('java.io.IOException: Cannot run program "/opt/env/bin/python": error=2', "executors have no /opt/env/bin/python"),
+    (
+        "java.io.InvalidClassException: org.apache.spark.rpc.RpcEndpointRef; local class incompatible: stream",
+        "another version of Spark than this driver's PySpark (they differ in org.apache.spark.rpc.RpcEndpointRef)",
+    ),
+    ("java.lang.NoSuchMethodError: 'void org.apache.spark.sql.X.y()'", "(they differ in org.apache.spark.sql.X.y)"),
+    ("java.lang.UnsupportedClassVersionError: org/apache/spark/Main has been compiled", "older than 17 was started"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), ELSEWHERE)
+def test_hosts_that_have_something_else_than_the_driver(text, message):
+    told = explained(Exception(f"Job aborted due to stage failure: Lost task 0.0\n{text}"))
+    assert message in told
+    assert "docs/spark-deployment.md" in told
+    assert "\n" not in told
+
+
+def test_a_module_of_the_users_own_is_a_fault_of_theirs():
+    assert explained(PySparkException("ModuleNotFoundError: No module named 'my_job'")) is None
+
+
+def test_executors_with_another_python(spark):
+    """What a worker says of itself when its Python differs, from a real worker."""
+
+    def other(batches):
+        from pyspark.errors import PySparkRuntimeError
+
+        for _ in batches:
+            raise PySparkRuntimeError(
+                errorClass="PYTHON_VERSION_MISMATCH",
+                messageParameters={"worker_version": "3.12", "driver_version": "3.11"},
+            )
+        yield from ()
+
+    with pytest.raises(PipelineError, match=r"executors run Python 3\.12 and the driver 3\.11"), user_errors():
+        spark.range(1).mapInArrow(other, "id long").collect()
+
+
+def test_a_pyspark_without_what_the_log_needs():
+    """As 4.1 has it, which has match and streams but not the limits of a Python stream's micro-batches."""
+    code = (
+        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "import recado.pipeline.match, recado.pipeline.stream\n"
+        "try:\n    import recado.pipeline.source\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=250, check=True)
+    assert run.stdout.startswith("PipelineError the event log as a source of Spark needs a newer PySpark than 4.")
+    assert "pip install 'recado[spark]'" in run.stdout
+
+
+def test_the_deployment_page_has_these_messages():
+    page = (Path(__file__).parents[2] / "docs" / "spark-deployment.md").read_text()
+    table = page.partition("## What it says when something differs")[2].partition("\n## ")[0]
+    shown = re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)
+    known = [explained(Exception(text)) for text, _ in ELSEWHERE]
+    known += [explained(Exception('No FileSystem for scheme "s3a"'))]
+    known += [explained(Exception('Cannot run program "./environment/bin/python"'))]
+    for versions in (("3.5.6", (3, 11)), ("4.3.0", (3, 10))):
+        with pytest.raises(PipelineError) as caught:
+            session.check_versions(*versions)
+        known.append(str(caught.value))
+    elsewhere = ["Spark needs Java 17 or later, and there is none", "the event log as a source of Spark needs a newer"]
+    assert len(shown) == 10
+    for message in shown:
+        assert any(told.startswith(message) for told in known) or message.startswith(tuple(elsewhere)), message

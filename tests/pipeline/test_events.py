@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from recado.errors import EventError
 from recado.filters.expression import parse
+from recado.matching.batch import match_batch
 from recado.matching.index import Index
 from recado.matching.naive import NaiveMatcher
 from recado.model.codec import write_flat
@@ -161,3 +162,20 @@ def test_json_rows_equal_the_oracle(some, happened):
     matched = match_rows(index, pa.record_batch({"value": texts}), "json", "value")
     expected = [(row, id) for row, event in enumerate(happened) for id in naive.match(event)]
     assert found(matched, index) == sorted(expected)
+
+
+def test_a_batch_of_good_rows_is_encoded_once(monkeypatch):
+    index = index_of("x > 1")
+    sizes = []
+
+    def counted(index, batch):
+        sizes.append(batch.num_rows)
+        return match_batch(index, batch)
+
+    monkeypatch.setattr("recado.pipeline.events.match_batch", counted)
+    found = match_rows(index, pa.record_batch({"id": ["a", "b"], "x": [1, 2]}), "columns", "")
+    assert (found.pairs.offsets.tolist(), sizes) == ([0, 0, 1], [2])
+    for rows in (0, 3):
+        wrong = pa.record_batch({"id": ["a"] * rows, "x": pa.array([b"1"] * rows, pa.binary())})
+        with pytest.raises(EventError, match="x"):
+            match_rows(index, wrong, "columns", "")

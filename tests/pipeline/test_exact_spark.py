@@ -87,11 +87,13 @@ def test_json(texts, whole, some_subscriptions, mixed_events):
     check(match(texts, whole, json="value"), some_subscriptions, mixed_events)
 
 
+@pytest.mark.long  # the same texts: what a VARIANT makes of them is in test_forms.py
 def test_variant(texts, whole, some_subscriptions, mixed_events):
     variants = texts.select(F.parse_json("value").alias("event"))
     check(match(variants, whole, variant="event"), some_subscriptions, mixed_events)
 
 
+@pytest.mark.long  # rows that are read one by one, as in test_forms.py
 def test_cloudevents_in_columns(spark, whole, some_subscriptions, mixed_events):
     some = [event for event in mixed_events if event.type and event.source]
     lines = [json.loads(write_cloudevent(event)) for event in some]
@@ -105,6 +107,7 @@ def test_typed_columns(columns, whole, some_subscriptions, typed_events):
     check(match(columns, whole), some_subscriptions, typed_events)
 
 
+@pytest.mark.long  # partitions take typed columns below, and texts in partitioned/test_match.py
 def test_partitions_with_json(texts, parts, some_subscriptions, mixed_events):
     check(match_partitioned(texts, parts, json="value"), some_subscriptions, mixed_events)
 

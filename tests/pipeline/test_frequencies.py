@@ -18,7 +18,7 @@ from recado.semantics.names import lemmatiser, words
 CORPUS = files("recado").joinpath("data", "corpus")
 
 
-@pytest.mark.parametrize("language", ["en", "pt"])
+@pytest.mark.parametrize("language", ["en", pytest.param("pt", marks=pytest.mark.long)])
 def test_the_sample_corpus(spark, tmp_path, language):
     text = CORPUS.joinpath(f"{language}.txt").read_text(encoding="utf-8")
     summary = run_frequencies(spark, [str(CORPUS.joinpath(f"{language}.txt"))], tmp_path, language)
@@ -42,6 +42,24 @@ def test_the_sample_corpus(spark, tmp_path, language):
     common, rare = ("the", "anemometer") if language == "en" else ("a", "anemômetro")
     assert 0 < tells(common) < 0.5
     assert 0.8 < tells(rare) < tells("never seen") == 1
+
+
+def test_a_corpus_at_a_url(spark, far_url, tmp_path):
+    corpus = tmp_path / "far" / "corpus"
+    (corpus / "deep").mkdir(parents=True)
+    (corpus / "a.jsonl").write_bytes(b'{"text": "the wind, the sea"}\n{"text": 1}\n{"text": "caf\xe9"}\n')
+    (corpus / "deep" / "b.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a wind"}\n'))
+    (corpus / "_hidden.jsonl").write_text("nonsense")
+    (tmp_path / "near.jsonl").write_text('{"text": "near the sea"}\n')
+    with pytest.raises(PipelineError, match="there is no file to read at"):
+        run_frequencies(spark, [f"{far_url}/nowhere"], f"{far_url}/out")
+    summary = run_frequencies(
+        spark, [f"{far_url}/corpus", tmp_path / "near.jsonl"], f"{far_url}/out", text_field="text"
+    )
+    table = spark.read.parquet(f"{far_url}/out/words.parquet").collect()
+    assert {row["word"]: row["count"] for row in table} == {"the": 3, "wind": 2, "sea": 2, "a": 1, "caf": 1, "near": 1}
+    assert (summary["files"], summary["lines"], summary["problems"], summary["bad_utf8"]) == (3, 5, 1, 1)
+    assert "a.jsonl: the member 'text' is no string" in summary["told"][0]
 
 
 def test_many_files_of_all_sorts(spark, tmp_path, monkeypatch):

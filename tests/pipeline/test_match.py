@@ -1,6 +1,8 @@
 """``match`` on a real session: every form of events gives what the oracle gives."""
 
+import gc
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -135,6 +137,7 @@ def test_bad_rows_are_kept_with_their_reason_or_end_the_job(spark, texts, sample
         match(mixed, sample_set, json="value").collect()
 
 
+@pytest.mark.long  # that it comes in pieces is in test_output.py, with few
 def test_one_event_may_match_very_many(spark, tmp_path):
     subscription_set = SubscriptionSet(tmp_path)
     positive = parse("x > 0")
@@ -241,3 +244,28 @@ def test_the_index_is_opened_once_a_process_and_not_once_a_task(spark, sample_se
 
 def test_a_shipped_index_gives_the_same(texts, sample_set):
     assert pairs(match(texts, sample_set, json="value", ship=True)) == expected()
+
+
+def test_workers_have_everything_loaded_before_their_first_task(spark):
+    """Else each loads numba and the kernels by itself, and collects them as garbage after each task."""
+
+    def look(batches):
+        loaded = [name in sys.modules for name in ("recado.pipeline.match", "numba", "llvmlite.binding")]
+        for _ in batches:
+            yield pa.record_batch({"loaded": [all(loaded)], "frozen": [gc.get_freeze_count()]})
+
+    rows = spark.range(0, 2, 1, 2).mapInArrow(look, "loaded boolean, frozen long").collect()
+    assert all(row.loaded and row.frozen > 50_000 for row in rows)
+
+
+def test_rows_are_made_of_one_row_an_event(spark, small_set, capsys):
+    """What a row has of its event travels once, and the columns are where they were."""
+    frame = spark.createDataFrame([("a", 1), (None, 2)], "id string, x int")
+    found = match(frame, small_set, include_event=True, include_constraints=True, bad_rows="keep")
+    assert found.columns == [*NOTIFICATION_FIELDS, "constraints", "event", "rejected"]
+    found.explain()
+    assert "Generate inline(matches" in capsys.readouterr().out
+    assert sorted((row.event_id or "", row.subscription_id or "") for row in found.collect()) == [
+        ("", ""),
+        ("a", "positive"),
+    ]

@@ -12,7 +12,7 @@ from recado.matching.naive import NaiveMatcher
 from recado.model.event import Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.partitioned.build import ROUTER
+from recado.pipeline.partitioned.folder import ROUTER
 from recado.pipeline.sets import ABOUT, DETAILS, INDEX, SubscriptionSet
 from strategies import events, filters
 
@@ -123,7 +123,11 @@ ids = st.sampled_from(["a", "b", "c", "d"])
 subscriptions = st.builds(Subscription, ids, filters(max_leaves=3), owner=st.sampled_from(["", "ana", "rui"]))
 
 
-@given(st.lists(subscriptions, max_size=5), st.lists(subscriptions, max_size=3), st.data())
+def several(most):
+    return st.lists(subscriptions, max_size=most, unique_by=lambda one: one.id)
+
+
+@given(several(5), several(3), st.data())
 @settings(max_examples=60, deadline=None)
 def test_publish_and_change_equal_the_oracle(tmp_path_factory, first, then, data):
     subscription_set = SubscriptionSet(tmp_path_factory.mktemp("set"))

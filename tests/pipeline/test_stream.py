@@ -11,7 +11,9 @@ import pytest
 
 from recado.filters.expression import parse
 from recado.model.subscription import Subscription
+from recado.pipeline import stream
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.match import match
 from recado.pipeline.readers import follow_events
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.stream import BatchFolder, Identity, _claim, start_stream
@@ -100,6 +102,7 @@ def test_poison_rows_go_to_the_rejected_ones_and_the_stream_goes_on(place, spark
     assert [s.rejected for s in place.summaries] == [1, 1]
 
 
+@pytest.mark.long  # test_kill.py has the same with a kill, test_constraints_spark.py without a sink
 def test_constraints_are_kept_across_batches_and_restarts(place):
     place.set.publish([Subscription("hourly", parse("x > 0"), constraints=HOURLY), Subscription("all", parse("x > 0"))])
     place.feed("1.ndjson", {"id": "a", "x": 1, "time": "2026-11-15T10:00:00Z"}, "{poison")
@@ -170,6 +173,22 @@ def test_a_batch_of_events_is_no_stream(spark, place, tmp_path):
     frame = spark.createDataFrame([], "id string")
     with pytest.raises(PipelineError, match="not a stream"):
         start_stream(frame, place.set, tmp_path / "o", tmp_path / "c")
+
+
+def test_a_stream_needs_a_driver_of_its_own(spark, place, monkeypatch, tmp_path):
+    monkeypatch.setattr(stream, "is_remote", lambda _: True)
+    frame = spark.readStream.format("rate").load().selectExpr("string(value) as id")
+    with pytest.raises(PipelineError, match="on a master, not over Spark Connect"):
+        start_stream(frame, place.set, tmp_path / "o", tmp_path / "c")
+
+
+def test_choices_without_a_driver_that_chooses(spark, place, tmp_path):
+    frame = spark.createDataFrame([("a", 1)], "id string, x int")
+    with (
+        pytest.raises(PipelineError, match=r"nobody chose a version of .*: choices are for start_stream"),
+        user_errors(),
+    ):
+        match(frame, place.set, choices=tmp_path / "v").collect()
 
 
 def test_a_set_must_have_been_published(spark, tmp_path):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -24,7 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from recado.model.event import ENVELOPE
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.match import event_form, travelling
+from recado.pipeline.locations import locate
+from recado.pipeline.match import event_form, send_tables, travelling
 from recado.pipeline.meanings import good_events, semantics
 from recado.pipeline.readers import Source
 from recado.pipeline.worker import EventForm
@@ -70,7 +72,8 @@ def align(
 
     Subscriptions without ``semantic`` count with the default: so a set can be judged before it is made semantic.
     """
-    compare = _Compare(tuple(wanted_names(subscriptions, knowledge.default)), knowledge, semantics(knowledge).digest)
+    known = send_tables(names.sparkSession, knowledge)
+    compare = _Compare(tuple(wanted_names(subscriptions, known.default)), known, semantics(known).digest)
     return names.select("name").mapInArrow(compare.__call__, _PAIRS)
 
 
@@ -80,7 +83,7 @@ def wanted_names(subscriptions: Iterable[Subscription], default: SemanticSetting
     for subscription in subscriptions:
         settings = default if subscription.semantic is None else read_settings(subscription.semantic, default)
         assert settings is not None  # there is an object
-        key = settings.measure, repr(sorted(settings.options.items())), settings.languages
+        key = settings.measure, repr(sorted(settings.options.items())), settings.languages, settings.vetoes
         _, names = found.setdefault(key, (settings, {}))
         names |= dict.fromkeys(name for name in constraint_names(subscription.filter) if name not in ENVELOPE)
     return [Wanted(settings, tuple(names)) for settings, names in found.values() if names]
@@ -97,6 +100,7 @@ def run_align(
     """Compute all similarities and write the file; what came of it, in figures."""
     started = time.perf_counter()
     wanted = list(subscriptions)
+    knowledge = send_tables(spark, knowledge)
     with user_errors():
         names = event_names(source.events, **source.form).persist()
         try:
@@ -123,8 +127,14 @@ def write_similarities(table: pa.Table, out: str | Path, digest: str) -> None:
     columns = [table.column(name).to_pylist() for name in _PAIR_SCHEMA.names]
     for scope, constraint, attribute, similarity in zip(*columns, strict=True):
         cache.put(scope, [(constraint, attribute, similarity)])
+    target = locate(out)
     try:
-        cache.save(Path(out), digest)
+        if isinstance(target, Path):
+            cache.save(target, digest)
+        else:
+            with TemporaryDirectory(prefix="recado-align-") as folder:
+                cache.save(Path(folder) / "similarities", digest)
+                target.put(Path(folder) / "similarities")
     except OSError as error:
         raise PipelineError(f"{out} cannot be written: {error.strerror}") from None
 
@@ -167,13 +177,9 @@ class _Compare(msgspec.Struct, frozen=True):
 
 
 def _compare(wanted: Wanted, attributes: list[str], knowing: Semantics) -> pa.RecordBatch:
-    """What the measure says, before people are asked: as the cache has it."""
+    """What measure and vetoes say, before people are asked: as the cache has it."""
     pairs = [(name, attribute) for name in wanted.names for attribute in attributes]
-    measure = knowing.measure(wanted.settings)
-    read = knowing.words
-    values = measure.matrix(
-        [read(name, wanted.settings) for name in wanted.names], [read(name, wanted.settings) for name in attributes]
-    )
+    values = knowing.judge(wanted.names, attributes, wanted.settings)
     scope = knowing.scope(wanted.settings)
     columns = [[scope] * len(pairs), [a for a, _ in pairs], [b for _, b in pairs], values.ravel().tolist()]
     return pa.RecordBatch.from_arrays(

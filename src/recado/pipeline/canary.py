@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from random import Random
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -112,12 +112,12 @@ class Watch(msgspec.Struct, frozen=True):
         match: Callable[[], Matched],
     ) -> Matched:
         """What ``match`` gives for a batch, one row of it compared; with a new index where it was wrong."""
-        begun = perf_counter()
+        begun = thread_time()
         matched = match()
         canary = _canaries.get(self.share)
         if canary is None:
-            canary = _canaries[self.share] = Canary(self.share, Random(), perf_counter)  # noqa: S311  # what to compare
-        canary.earn(perf_counter() - begun)
+            canary = _canaries[self.share] = Canary(self.share, Random(), thread_time)  # noqa: S311  # what to compare
+        canary.earn(thread_time() - begun)
         if not canary.due or not batch.num_rows:
             return matched
         row = canary.choose(batch.num_rows)
@@ -126,7 +126,7 @@ class Watch(msgspec.Struct, frozen=True):
         before = canary.agreements
         event = next(events_of(batch.slice(row, 1), form, column))
         slots = _slots(matched.pairs, row).tolist()
-        wrong = canary.compare(event, [str(slot) for slot in slots], _Held(loaded))
+        wrong = canary.compare(event, [str(slot) for slot in slots], _SetFilters(loaded))
         ids = loaded.column("id")
         wrong = [msgspec.structs.replace(one, subscription=ids[int(one.subscription)].as_py()) for one in wrong]
         self.verification.add(canary.agreements - before, wrong)
@@ -144,14 +144,14 @@ def make_watch(share: float, verification: Verification | None) -> Watch | None:
     return Watch(share, verification or Verification()) if share else None
 
 
-class _Held:
+class _SetFilters:
     """The subscriptions of a set, by slot."""
 
     def __init__(self, loaded: LoadedSet) -> None:
         self._loaded = loaded
 
-    def filter_of(self, id: str) -> Filter | None:
-        return self._loaded.filter(int(id))
+    def filter_of(self, sub_id: str) -> Filter | None:
+        return self._loaded.filter(int(sub_id))
 
     def draw(self, rng: Rng) -> str | None:
         slots = len(self._loaded.details)

@@ -29,10 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
-from pyspark.sql.types import BooleanType, DataType, StringType, StructField, TimestampType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, StringType, StructField, StructType, TimestampType
 
 from recado.broker.constraints import Constraints, decode_constraints, find_zone, frequency_of, satisfied
 from recado.errors import RecadoError
@@ -341,6 +341,7 @@ def _watermark(times: TimerValues) -> int | None:
 # --- Delivery constraints on Spark: of the notifications that matching found, those that their subscriptions want
 
 BUCKETS = 256
+MATCHES = "matches"
 
 _NEEDED: dict[str, DataType] = {
     "event_id": StringType(),
@@ -366,6 +367,9 @@ def constrain(
 ) -> DataFrame:
     """The notifications that satisfy their subscriptions' constraints; the columns stay as they are.
 
+    Of rows with an array ``matches``, ``constraints`` is a member of each match, and is left out of the result; an
+    event has a row with its matches that have none, and a row for each of the others.
+
     ``constraints`` holds a JSON list for each row, or null for none. A boolean column ``connected``, if there is one,
     says whether the owner is connected; ``connected`` stands in where it says nothing. ``tz`` is the time zone of
     constraints that name none. With a ``watermark`` such as "10 minutes", a stream forgets what can no longer matter,
@@ -375,6 +379,10 @@ def constrain(
     A session whose Arrow batches may have more than 16 MB gets that limit: chunks are large, and Spark would put
     thousands of them into one batch.
     """
+    if MATCHES in notifications.columns and "subscription_id" not in notifications.columns:
+        flat = _flatten(notifications)
+        judged = constrain(flat, watermark=watermark, connected=connected, tz=tz, buckets=buckets)
+        return judged.select(*notifications.columns)
     _check(notifications, tz, buckets)
     _limit_batches(notifications)
     terms = Terms(tz=tz, connected=connected, buckets=buckets)
@@ -390,6 +398,34 @@ def constrain(
         timeMode="EventTime" if watermark is not None and streaming else "None",
     )
     return judged.mapInArrow(unpack, schema)
+
+
+def _flatten(nested: DataFrame) -> DataFrame:
+    """A row for each match that has constraints, and one with the array of the others, which is nobody's."""
+    kind = nested.schema[MATCHES].dataType
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        raise PipelineError(f"column {MATCHES!r} has the type {kind.simpleString()}; match(output='nested') gives it")
+    if "constraints" not in kind.elementType.names:
+        raise PipelineError("the matches have no 'constraints'; match() gives them with include_constraints=True")
+    names = [name for name in kind.elementType.names if name != "constraints"]
+
+    def plain(one: Column) -> Column:
+        return F.struct(*(one[name].alias(name) for name in names))
+
+    def row(matches: Column, subscription: Column, constraints: Column) -> Column:
+        return F.struct(matches.alias(MATCHES), subscription.alias("subscription_id"), constraints.alias("constraints"))
+
+    nobody = F.lit(None).cast("string")
+    given = F.coalesce(F.col(MATCHES), F.array().cast(kind))  # null of what was rejected
+    free = F.transform(F.filter(given, lambda one: one["constraints"].isNull()), plain)
+    others = F.transform(
+        F.filter(given, lambda one: one["constraints"].isNotNull()),
+        lambda one: row(F.array(plain(one)), one["subscription_id"], one["constraints"]),
+    )
+    kept = [name for name in nested.columns if name != MATCHES]
+    flat = nested.select(*kept, F.inline(F.concat(F.array(row(free, nobody, nobody)), others)))
+    wanted = F.size(MATCHES) > 0
+    return flat.where(wanted | F.col("rejected").isNotNull() if "rejected" in kept else wanted)
 
 
 def _limit_batches(notifications: DataFrame) -> None:

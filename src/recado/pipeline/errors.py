@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
+import pyspark
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
@@ -39,7 +40,56 @@ _UNREADABLE = re.compile(
 _SEGMENT = re.compile(r"(?P<log>.*)/segments/(?P<first>\d{20})-(?P<end>\d{20})\.parquet")
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (?P<reason>.*)", re.MULTILINE)
 _SLOW_START = "Python worker failed to connect back"
+_NO_FILE_SYSTEM = re.compile(
+    r'No FileSystem for scheme "(?P<scheme>[\w.+-]+)"'
+    r"|ClassNotFoundException: (?:Class )?(?:[\w.]+\.fs\.(?P<package>\w+)\.\w*FileSystem|[\w.]*FileSystem\w*)\b"
+)
+_NO_FORMAT = re.compile(r"\[DATA_SOURCE_NOT_FOUND\] Failed to find the data source: (?P<name>[\w.-]+?)\.(?:\s|$)")
+_CONNECTORS = {
+    "s3a": "org.apache.hadoop:hadoop-aws:3.5.0",
+    "s3": "org.apache.hadoop:hadoop-aws:3.5.0",
+    "abfs": "org.apache.hadoop:hadoop-azure:3.5.0",
+    "abfss": "org.apache.hadoop:hadoop-azure:3.5.0",
+}
+_HEAP = (
+    "a Java process of Spark ran out of memory; its heap is set with --conf spark.executor.memory=4g (on a master that "
+    "begins with local[ it is the driver's: spark.driver.memory=4g)"
+)
+_PYTHON_MEMORY = (
+    "a Python worker ran out of memory; its bound is spark.executor.pyspark.memory, if that is set; fewer events at a "
+    "time need less: --conf spark.sql.execution.arrow.maxRecordsPerBatch=4096"
+)
+_KILLED = (
+    "an executor, or a Python worker of one, was killed, most often because its host or container had no more memory; "
+    "give it more room beside Java's heap with --conf spark.executor.memoryOverhead=2g, or have fewer tasks at once "
+    "(spark.executor.cores), or a set with --partitions"
+)
+_NO_MEMORY = {
+    re.compile(r"java\.lang\.OutOfMemoryError|\bexit(?:ed with)? (?:code|status) 52\b"): _HEAP,
+    re.compile(r"^\s*(?:[\w.]+\.)?(?:_Array|Arrow)?MemoryError\b", re.MULTILINE): _PYTHON_MEMORY,
+    re.compile(
+        r"Python worker exited unexpectedly|exceeding (?:physical |virtual )?memory limits|OOMKilled"
+        r"|\bexit(?:ed with)? (?:code|status) 137\b"
+    ): _KILLED,
+}
+"""How Spark tells that memory ran out, and what to set."""
 _MISMATCH = re.compile(r"(?P<reason>Data type mismatches .*?)\.?\s*(?:SQLSTATE|$)", re.MULTILINE)
+_OTHER_PYTHON = re.compile(
+    r"\[PYTHON_VERSION_MISMATCH\].*?different version: (?P<worker>[\d.]+) than that in driver: (?P<driver>[\d.]+)"
+    r"|Python in worker has different version:? (?P<worker2>[\d.]+) than that in driver:? (?P<driver2>[\d.]+)",
+    re.DOTALL,
+)
+_NO_MODULE = re.compile(
+    r"ModuleNotFoundError: No module named '(?P<name>recado|pyarrow|numpy|numba|msgspec|pandas|re2)\b"
+)
+_NO_PYTHON = re.compile(r'Cannot run program "(?P<program>[^"]*python[^"]*)"')
+_OTHER_SPARK = re.compile(
+    r"InvalidClassException: (?P<class>org\.apache\.spark\.[\w.$]+); local class incompatible"
+    r"|java\.lang\.(?:NoSuchMethodError|NoClassDefFoundError|ClassNotFoundException): "
+    r"(?:'?[\w.$]+ )?(?P<class2>org[./]apache[./]spark[\w./$]*)"
+)
+_OTHER_JAVA = re.compile(r"UnsupportedClassVersionError")
+DEPLOYED = "docs/spark-deployment.md tells how to bring the same to all hosts"
 _DISK = re.compile(r"\bjava\.(?:io|nio\.file)\.(?P<kind>\w+Exception): (?P<reason>.*)")
 
 
@@ -51,6 +101,16 @@ ENDED = (
 
 class PipelineError(RecadoError):
     """A Spark job that cannot run as asked."""
+
+
+def explain_old_spark(error: ImportError, what: str) -> Exception:
+    """What to raise when PySpark lacks something; the error itself if it is not PySpark that does."""
+    if not (error.name or "").startswith("pyspark"):
+        return error
+    return PipelineError(
+        f"{what} needs a newer PySpark than {pyspark.__version__} ({error.msg.partition(' (')[0]}): "
+        "pip install 'recado[spark]'"
+    )
 
 
 @contextmanager
@@ -67,11 +127,23 @@ def user_errors() -> Iterator[None]:
         raise PipelineError(ENDED) from None
 
 
-def explained(error: Exception) -> str | None:
-    """What a person should read about the error; None if it is no user's mistake."""
+def explained(error: Exception, *, missing_only: bool = False) -> str | None:
+    """What a person should read about the error; None if it is no user's mistake.
+
+    ``missing_only``: tell only of what Spark lacks to do it.
+    """
     text = str(error)
+    if missing := _missing(text):
+        return missing
+    if missing_only:
+        return None
+    if wrong := _deployed_otherwise(text):
+        return wrong
     if ours := _OURS.search(text):
         return _END_OF_OURS.split(ours["reason"], maxsplit=1)[0].strip()
+    for sign, advice in _NO_MEMORY.items():
+        if sign.search(text):
+            return advice
     if file := _UNREADABLE.search(text):
         return _unreadable(f"/{unquote(file['path']).lstrip('/')}", _MISMATCH.search(text) or _CAUSE.search(text))
     named = _CONDITION.search(text)
@@ -84,6 +156,47 @@ def explained(error: Exception) -> str | None:
     if disk := _DISK.search(text):
         return f"{disk['reason'].strip()} ({disk['kind']})"
     return None
+
+
+def _missing(text: str) -> str | None:
+    """A connector that Spark was not given: a file system, or a format."""
+    if system := _NO_FILE_SYSTEM.search(text):
+        scheme = system["scheme"] or system["package"]
+        return (
+            f"Spark has no file system for {scheme}: URLs; give it the connector, as in "
+            f"--conf spark.jars.packages={_CONNECTORS.get(scheme, 'group:artifact:version')} or --conf spark.jars=FILES"
+        )
+    if source := _NO_FORMAT.search(text):
+        return (
+            f"Spark has no format {source['name']!r}; give it the connector, as in "
+            "--conf spark.jars.packages=group:artifact:version, or --conf spark.jars=FILES"
+        )
+    return None
+
+
+def _deployed_otherwise(text: str) -> str | None:
+    """Hosts whose Python, packages, Spark or Java are not the driver's."""
+    if python := _OTHER_PYTHON.search(text):
+        there, here = (python[name] or python[f"{name}2"] for name in ("worker", "driver"))
+        return (
+            f"executors run Python {there.rstrip('.')} and the driver {here.rstrip('.')}; the minor versions must be "
+            f"the same: set PYSPARK_PYTHON to such a Python there; {DEPLOYED}"
+        )
+    if module := _NO_MODULE.search(text):
+        return f"the Python of the executors has no package {module['name']!r}; install recado[spark] there; {DEPLOYED}"
+    if program := _NO_PYTHON.search(text):
+        return f"executors have no {program['program']}; set PYSPARK_PYTHON to a Python that is there; {DEPLOYED}"
+    if spark := _OTHER_SPARK.search(text):
+        return (
+            f"the cluster runs another version of Spark than this driver's PySpark (they differ in "
+            f"{spark['class'] or spark['class2']}); install the cluster's version of pyspark here; {DEPLOYED}"
+        )
+    return TOO_OLD_JAVA if _OTHER_JAVA.search(text) else None
+
+
+TOO_OLD_JAVA = (
+    f"a Java that is older than 17 was started; Spark 4 needs Java 17 or later (JAVA_HOME says which); {DEPLOYED}"
+)
 
 
 def _unreadable(path: str, cause: re.Match[str] | None) -> str:

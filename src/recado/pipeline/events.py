@@ -1,8 +1,10 @@
 """Rows that are events, in any of the forms that a DataFrame may have them.
 
 - *columns*: the row's columns are attributes; ``id``, ``type``, ``source`` and ``time`` are the envelope, structs give
-  dotted names, arrays are arrays, null is absent. The fastest form: the rows never leave Arrow.
-- *json*: one string column holds the event as flat JSON or as a CloudEvent. A VARIANT column becomes this form.
+  dotted names, arrays are arrays, null is absent. The fastest form: the rows never leave Arrow. Where a map or a
+  VARIANT is among the columns, whose names differ from row to row, the row travels as one VARIANT instead.
+- *json*: one string column holds the event as flat JSON or as a CloudEvent. A VARIANT becomes this form: as the text
+  that Spark makes of it, or, where that would lose an instant or a float such as NaN, as one that is made here.
 - *cloudevents*: the row's columns are the attributes of a CloudEvent, with ``data`` as JSON text, struct or VARIANT;
   other columns are extensions, and a column ``extensions`` may hold a map of them.
 
@@ -12,8 +14,10 @@ A column of a type that no attribute can have is an error of the job, since ever
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -21,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql.types import VariantVal
 
 from recado.errors import EventError
 from recado.matching.batch import Pairs, match_batch, match_events, match_texts, to_bytes
@@ -28,6 +33,7 @@ from recado.matching.index import Index
 from recado.matching.json_texts import joined
 from recado.model.codec import parse_json, read_event
 from recado.model.event import Event
+from recado.model.flat import jsonable
 from recado.model.values import format_time
 
 Form = Literal["columns", "json", "cloudevents"]
@@ -74,6 +80,7 @@ class _Found:
         try:
             pairs = match_batch(self.index, batch)
         except EventError as error:
+            match_batch(self.index, batch.slice(0, 0))  # refuses a type that no attribute can have: all rows fail alike
             if batch.num_rows == 1:
                 self.rejected.append((first, str(error).replace("row 0: ", "")))
                 return
@@ -98,7 +105,6 @@ class _Found:
 
 def _match_columns(index: Index, batch: pa.RecordBatch) -> Matched:
     ids = batch.column("id").cast(pa.string())
-    match_batch(index, batch.slice(0, 0))  # refuses the types that no attribute can have
     found = _Found(index, batch.num_rows)
     found.match(batch, 0)
     if ids.null_count:
@@ -154,8 +160,17 @@ def row_reader(batch: pa.RecordBatch, form: Form, column: str) -> Callable[[int]
     if form == "json":
         texts = batch.column(column)
         return lambda row: _from_text(texts[row].as_py(), column)
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    return lambda row: _from_cloudevent_row({name: array[row].as_py() for name, array in columns.items()})
+    columns = [(field.name, batch.column(field.name), is_variant_text(field)) for field in batch.schema]
+
+    def read(row: int) -> Event:
+        cells = ((name, array[row].as_py(maps_as_pydicts="strict"), parsed) for name, array, parsed in columns)
+        members = {name: parse_json(value.encode()) if parsed and value else value for name, value, parsed in cells}
+        return _from_cloudevent_row(members, data_is_value=is_parsed("data"))
+
+    def is_parsed(column: str) -> bool:
+        return any(name == column and parsed for name, _, parsed in columns)
+
+    return read
 
 
 def _match_read(index: Index, size: int, read: Callable[[int], Event]) -> Matched:
@@ -189,23 +204,28 @@ def _from_text(text: str | None, column: str) -> Event:
     return read_event(text)
 
 
-def _from_cloudevent_row(row: Mapping[str, Any]) -> Event:
-    """The CloudEvent that a row describes; what is null is left out."""
+def _from_cloudevent_row(row: Mapping[str, Any], *, data_is_value: bool = False) -> Event:
+    """The CloudEvent that a row describes; what is null is left out. ``data_is_value``: it is not JSON to be read."""
     members: dict[str, Any] = {"specversion": "1.0"}
     for name, value in row.items():
         if name == "extensions":
-            members.update(_members(value))
+            members.update(value or {})
         elif value is not None and name != "data":
+            value = _with_zone(value)
             members[name] = format_time(value) if isinstance(value, datetime) and name == "time" else value
-    data = row.get("data")
+    data = _with_zone(row.get("data"))
     if data is not None:
-        members["data"] = _data(data, members.get("datacontenttype"))
+        members["data"] = data if data_is_value else _data(data, members.get("datacontenttype"))
     return read_event(members)
 
 
-def _members(value: Any) -> Mapping[str, Any]:
-    """A map column comes as pairs."""
-    return dict(value) if isinstance(value, list) else value or {}
+def _with_zone(value: Any) -> Any:
+    """A value in which timestamps without a zone are taken as UTC."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    if isinstance(value, dict):
+        return {name: _with_zone(inner) for name, inner in value.items()}
+    return [_with_zone(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _data(data: Any, content_type: str | None) -> Any:
@@ -215,6 +235,57 @@ def _data(data: Any, content_type: str | None) -> Any:
         return parse_json(data.encode())
     except EventError as error:
         raise EventError(f"$.data: {error}; the column data holds JSON unless datacontenttype says otherwise") from None
+
+
+# -- VARIANT
+
+_VARIANT_TEXT = {b"recado": b"variant"}
+
+
+def is_variant_text(field: pa.Field) -> bool:
+    """Does the column hold JSON that ``variant_texts`` made?"""
+    return bool(field.metadata and field.metadata.get(b"recado") == b"variant")
+
+
+def variant_field(name: str) -> pa.Field:
+    return pa.field(name, pa.string(), metadata=_VARIANT_TEXT)
+
+
+def variant_texts(variants: pa.Array, otherwise: pa.Array | None = None) -> pa.Array:
+    """VARIANTs, as they come through Arrow, as JSON in which instants and odd floats are what they are.
+
+    A row that has none is taken from ``otherwise``.
+    """
+    if otherwise is not None and variants.null_count == len(variants):
+        return otherwise
+    texts = [None] * len(variants) if otherwise is None else otherwise.to_pylist()
+    for row, raw in enumerate(variants.to_pylist()):
+        if raw is not None:
+            texts[row] = json_of(VariantVal(raw["value"], raw["metadata"]).toPython())
+    return pa.array(texts, pa.string())
+
+
+def json_of(value: Any) -> str:
+    """A value that Spark gave as JSON in which instants and odd floats are what they are."""
+    plain = _jsonable(value)
+    if isinstance(value, dict) and isinstance(value.get("time"), datetime):
+        plain["time"] = plain["time"]["$time"]  # the envelope's own is plain text
+    return msgspec.json.encode(plain).decode()
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _jsonable(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_jsonable(inner) for inner in value]
+    if isinstance(value, Decimal):  # Spark has no larger integers than those of 64 bits
+        whole = value == value.to_integral_value() and value.as_tuple().exponent == 0
+        return int(value) if whole and -(2**63) <= value < 2**64 else float(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None else jsonable(_with_zone(value))
 
 
 # -- rejected rows

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 
 from recado.errors import RecadoError
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.locations import HadoopPath, Location, for_spark, literal, locate, remove_file, write_file
 from recado.pipeline.report.digest import batch_of_rows
 from recado.semantics.names import WORD_CHARS, in_word, lemmatiser, words
 
@@ -90,16 +91,18 @@ class Tally:
 # -- which files -------------------------------------------------------------------------------------------------------
 
 
-def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Location]:
     """The files that paths, folders and patterns come to, each once, in order; hidden ones are left out."""
-    found: dict[Path, None] = {}
+    found: dict[Location, None] = {}
     for path in (os.fspath(path) for path in paths):
-        if "://" in path and not path.startswith("file://"):
-            raise PipelineError(
-                f"{path}: only files that executors see as local ones can be read; for others, give a "
-                "DataFrame of texts to `word_frequencies`"
-            )
-        path = path.removeprefix("file://")
+        place = locate(path)
+        if isinstance(place, HadoopPath):
+            far = sorted(_inside_url(place), key=str)
+            if not far:
+                raise PipelineError(f"there is no file to read at {path}")
+            found.update(dict.fromkeys(far))
+            continue
+        path = str(place)
         is_pattern = has_magic(path) and not Path(path).exists()
         places = sorted(glob(path, recursive=True)) if is_pattern else [path]  # noqa: PTH207  # it may be absolute
         files = [file for place in places for file in _inside(Path(place))]
@@ -116,12 +119,26 @@ def _inside(path: Path) -> list[Path]:
     return [path] if path.is_file() else []
 
 
-def splits_of(files: Iterable[Path], text_field: str | None, split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """How tasks share the files."""
-    out: list[Split] = []
+def _inside_url(place: HadoopPath) -> Iterator[HadoopPath]:
+    for path in place.matches() if has_magic(str(place)) else [place]:
+        if path.is_dir():
+            for inner in path.iterdir():
+                if inner.name[0] not in "._":
+                    yield from _inside_url(inner)
+        elif path.exists():
+            yield path
+
+
+def _refuse_json(files: Iterable[Location], text_field: str | None) -> None:
     for file in files:
         if text_field is None and file.name.removesuffix(".gz").endswith(_JSON_ENDINGS):
             raise PipelineError(f"{file} looks like JSON lines: say which member holds the text (text_field)")
+
+
+def splits_of(files: Iterable[Path], split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """How tasks share the files."""
+    out: list[Split] = []
+    for file in files:
         if file.suffix == ".gz":
             out.append(Split(str(file), 0, -1))
         else:
@@ -252,15 +269,22 @@ def run_frequencies(
 ) -> dict[str, Any]:
     """Count the files, folders and patterns ``paths`` and write the table; the content of ``frequencies.json``.
 
-    With ``text_field`` the files are JSON lines, and it names the member that holds the text.
+    With ``text_field`` the files are JSON lines, and it names the member that holds the text. Files at URLs are read by
+    Spark, line by line: one that is damaged ends the job there.
     """
-    files = find_files(paths)
-    _check_language(language)
     with user_errors():
-        counted = count_splits(spark, splits_of(files, text_field), text_field).persist()
+        files = find_files(paths)
+    _refuse_json(files, text_field)
+    _check_language(language)
+    near, far = [f for f in files if isinstance(f, Path)], [f for f in files if isinstance(f, HadoopPath)]
+    with user_errors():
+        counted = count_splits(spark, splits_of(near), text_field)
+        if far:
+            counted = _summed(counted.unionByName(count_lines(spark, far, text_field)))
+        counted = counted.persist()
         try:
             table = with_lemmas(_words(counted), language)
-            return _write(table, counted, Path(folder), {"language": language, "files": len(files)})
+            return _write(table, counted, locate(folder), {"language": language, "files": len(files)})
         finally:
             counted.unpersist()
 
@@ -287,6 +311,13 @@ def count_splits(spark: SparkSession, splits: list[Split], text_field: str | Non
     return _summed(spread.mapInArrow(lambda batches: _count_files(batches, text_field), _COUNTED))
 
 
+def count_lines(spark: SparkSession, files: list[HadoopPath], text_field: str | None) -> DataFrame:
+    """The same of files at URLs, not added up yet."""
+    lines = spark.read.text([literal(file) for file in files])
+    as_read = lines.select(F.col("value").cast("binary"), "_metadata.file_path")  # it may be no UTF-8
+    return as_read.mapInArrow(lambda batches: _count_lines(batches, text_field), _COUNTED)
+
+
 def _summed(counted: DataFrame) -> DataFrame:
     return counted.groupBy("kind", "word").agg(F.sum("count").alias("count"))
 
@@ -307,16 +338,16 @@ def _check_language(language: str) -> None:
         raise PipelineError(str(error)) from None
 
 
-def _write(table: DataFrame, counted: DataFrame, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
+def _write(table: DataFrame, counted: DataFrame, folder: Location, about: dict[str, Any]) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ABOUT).unlink(missing_ok=True)
-        table.write.mode("overwrite").parquet(str(folder / WORDS))
-        written = table.sparkSession.read.parquet(str(folder / WORDS))
+        remove_file(folder / ABOUT)
+        table.write.mode("overwrite").parquet(for_spark(folder / WORDS))
+        written = table.sparkSession.read.parquet(for_spark(folder / WORDS))
         sums = written.agg(F.sum("count"), F.count("*"), F.countDistinct("lemma")).collect()[0]
         about |= {"format": FORMAT, "tokens": sums[0] or 0, "words": sums[1], "lemmas": sums[2]}
         about |= _what_happened(counted)
-        (folder / ABOUT).write_bytes(msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+        write_file(folder / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
     except OSError as error:
         raise PipelineError(f"the frequencies cannot be written to {folder}: {error.strerror}") from None
     return about
@@ -339,6 +370,25 @@ def _count_files(batches: Iterator[pa.RecordBatch], text_field: str | None) -> I
             if row["path"]:
                 yield from _count(read_split(Split(**row), text_field, tally), tally)
     yield _batch(tally)
+
+
+def _count_lines(batches: Iterator[pa.RecordBatch], text_field: str | None) -> Iterator[pa.RecordBatch]:
+    tally = Tally()
+    for batch in batches:
+        yield from _count(_texts_of(batch, text_field, tally), tally)
+    yield _batch(tally)
+
+
+def _texts_of(batch: pa.RecordBatch, text_field: str | None, tally: Tally) -> Iterator[str]:
+    for line, file in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+        tally.facts["bytes"] += len(line) + 1
+        tally.facts["lines"] += 1
+        if text_field is None:
+            text = line.decode("utf-8", "replace")
+            tally.facts["bad_utf8"] += max(0, text.count("\ufffd") - line.count("\ufffd".encode()))
+            yield text
+        else:
+            yield from _member(line, len(line), text_field, file, tally)
 
 
 def _count_texts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,13 +8,17 @@ its filter and settings stand in its details. A worker makes a ``SemanticMatcher
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from pyspark import SparkFiles
 
 from recado.errors import EventError, RecadoError
 from recado.filters import expression
@@ -25,6 +29,7 @@ from recado.model.event import ENVELOPE, Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import Array, Form, Matched, row_reader
+from recado.pipeline.locations import Location, digest_of, keep, locate
 from recado.semantics.engine import Knowledge, Semantics
 from recado.semantics.matcher import SemanticMatcher
 from recado.semantics.settings import read_settings
@@ -50,10 +55,72 @@ def semantic_detail(subscription: Subscription) -> str | None:
     return msgspec.json.encode(_Record(text, subscription.type, subscription.semantic)).decode()
 
 
+class SlotMatcher(SemanticMatcher):
+    """A matcher whose subscriptions go by their slots; call-backs are told their ids."""
+
+    def __init__(self, knowledge: Knowledge, ids: Sequence[str]) -> None:
+        super().__init__(semantics(knowledge), knowledge.default)
+        self._ids = ids
+
+    def _tell(self, event: Event, ids: Iterable[str]) -> None:
+        super()._tell(event, (self._ids[int(slot)] for slot in ids))
+
+
+TABLES = "frequencies", "similarities"
+"""The members of ``Knowledge`` that are files."""
+SENT = "sent:"
+"""How the path of a table begins that came with the job."""
+
+
+def pack_tables(knowledge: Knowledge, scratch: Path) -> tuple[Path, Knowledge] | None:
+    """The tables in one file to be sent, named after its content, and the knowledge that finds them in it.
+
+    None if there are no tables. They may be at URLs.
+    """
+    given = {name: locate(path) for name in TABLES if (path := getattr(knowledge, name))}
+    if not given:
+        return None
+    packed = scratch / "tables.zip"
+    try:
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name, place in given.items():
+                for inside, file in _files_of(place, name):
+                    content = file.read_bytes()
+                    archive.writestr(zipfile.ZipInfo(inside), content)
+    except OSError as error:
+        raise PipelineError(f"{error.filename} cannot be read: {error.strerror}") from None
+    digest = digest_of(packed)
+    named = packed.rename(scratch / f"{digest}-tables.zip")
+    return named, msgspec.structs.replace(knowledge, **{name: f"{SENT}{digest}/{name}" for name in given})
+
+
+def _files_of(place: Location, inside: str) -> Iterator[tuple[str, Location]]:
+    if place.is_dir():
+        inner: list[Location] = [*place.iterdir()]
+        for path in sorted(inner, key=str):
+            if not path.name.startswith((".", "_")):
+                yield from _files_of(path, f"{inside}/{path.name}")
+    else:
+        yield inside, place
+
+
+def unpack_tables(knowledge: Knowledge, find: Callable[[str], str] = SparkFiles.get) -> Knowledge:
+    """The knowledge with the tables of this host; ``find`` gives the path of what was sent under a name."""
+
+    def here(path: str) -> str:
+        if not path.startswith(SENT):
+            return path
+        digest, _, name = path.removeprefix(SENT).partition("/")
+        folder = keep(digest, lambda draft: shutil.unpack_archive(find(f"{digest}-tables.zip"), draft))
+        return str(folder / name)
+
+    return msgspec.structs.replace(knowledge, **{name: here(getattr(knowledge, name)) for name in TABLES})
+
+
 @lru_cache(4)
 def semantics(knowledge: Knowledge) -> Semantics:
     """What this process knows of words."""
-    return knowledge.semantics()
+    return unpack_tables(knowledge).semantics()
 
 
 def matcher_of(details: pa.Table, knowledge: Knowledge) -> SemanticMatcher | None:
@@ -61,9 +128,9 @@ def matcher_of(details: pa.Table, knowledge: Knowledge) -> SemanticMatcher | Non
     column = details.column("semantic")
     if column.null_count == len(column):
         return None
-    matcher = SemanticMatcher(semantics(knowledge), knowledge.default)
+    matcher = SlotMatcher(knowledge, details.column("id").to_pylist())
     matcher.add_many(
-        Subscription(str(slot), expression.parse(record.filter), record.type, semantic=record.semantic)
+        Subscription(str(slot), expression.read_back(record.filter), record.type, semantic=record.semantic)
         for slot, text in enumerate(column.to_pylist())
         if text is not None
         for record in (msgspec.json.decode(text, type=_Record),)

@@ -8,24 +8,28 @@ also writes there what no setting silences; ``log_file()`` says which, for whoev
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from recado.pipeline.errors import PipelineError
+from recado.pipeline.errors import TOO_OLD_JAVA, PipelineError
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+OLDEST_SPARK, NEWEST_SPARK, OLDEST_PYTHON = (4, 0), (4, 3), (3, 11)
 
 _PATIENCE_SECONDS = 10
 _CHATTER = (
@@ -47,6 +51,8 @@ DEFAULTS = {
     # A limit in bytes makes the JVM add up all columns' sizes at every row: half of the time for 200 columns.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Python workers are forked with everything loaded, instead of loading it each.
+    "spark.python.daemon.module": "recado.pipeline.daemon",
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
@@ -63,6 +69,7 @@ def start_session(
 
     For a ``remote`` of ``local[2]`` PySpark starts a server itself.
     """
+    check_versions()
     settings = DEFAULTS | dict(conf or {})
     if remote is not None:
         return _connect(remote, settings)
@@ -85,14 +92,25 @@ def start_session(
     except (PySparkException, Py4JError, ConnectionError) as error:
         # A JVM that ends before it answers has told only its log why: a bad master, no such Java, too little memory.
         ended = isinstance(error, ConnectionError) or "JAVA_GATEWAY_EXITED" in str(error)
-        reason = _reason(_write_log()[known:] if ended else str(error))
+        said = _write_log()[known:] if ended else str(error)
+        reason = TOO_OLD_JAVA if "UnsupportedClassVersionError" in said else _reason(said)
         raise PipelineError(f"no Spark session on {master!r}: {reason}; see {log_file()}") from None
 
 
 @cache
 def log_file() -> Path:
-    """Where the JVM that this process started writes what goes wrong; removed when the process ends well."""
-    return Path(tempfile.gettempdir()) / f"recado-spark-{os.getpid()}.log"
+    """Where the JVM that this process started writes what goes wrong; ``forget_log`` removes it.
+
+    It is in a folder of its own, which nobody else may enter: in the shared one a link of that name could lead
+    anywhere.
+    """
+    return Path(tempfile.mkdtemp(prefix=f"recado-spark-{os.getpid()}-")) / "spark.log"
+
+
+def forget_log() -> None:
+    """The process ends well: nobody will look for the cause of a fault."""
+    shutil.rmtree(log_file().parent, ignore_errors=True)
+    log_file.cache_clear()
 
 
 def _write_log() -> str:
@@ -104,7 +122,7 @@ def _errors_to_log() -> Iterator[None]:
     """A process started inside inherits the log as its stderr."""
     sys.stderr.flush()
     ours = os.dup(2)
-    log = os.open(log_file(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(log_file(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         os.dup2(log, 2)
         yield
@@ -120,14 +138,19 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def _connect(remote: str, settings: Mapping[str, str]) -> SparkSession:
-    if not remote.startswith("local"):  # PySpark starts a server of its own for that
+    ours = remote.startswith("local")  # PySpark starts a server of its own for that
+    if ours:
+        _need_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
         _need_server(remote, "sc", 15002)
     builder = SparkSession.builder.remote(remote)
     for name, value in settings.items():
         if name.startswith("spark.sql."):  # the others are the server's own business
             builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _errors_to_log() if ours else nullcontext():
+            return builder.getOrCreate()
     except ImportError as error:  # grpc and its friends are an extra of PySpark
         raise PipelineError(f"Spark Connect needs more than is installed: {error}") from None
     except PySparkException as error:
@@ -148,6 +171,22 @@ def _need_server(address: str, scheme: str, port: int) -> None:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
     raise PipelineError(f"nobody answers at {address!r}: {reason}; an address is written {scheme}://host:{port}")
+
+
+def check_versions(spark: str = pyspark.__version__, python: tuple[int, ...] = sys.version_info[:2]) -> None:
+    """A PipelineError if this PySpark or this Python is none that Recado works with."""
+    found = tuple(int(part) for part in re.findall(r"\d+", spark)[:2])
+    if found < OLDEST_SPARK or found[0] > NEWEST_SPARK[0]:
+        raise PipelineError(
+            f"PySpark {spark} is installed; Recado needs {_dotted(OLDEST_SPARK)} to {_dotted(NEWEST_SPARK)}: "
+            "pip install 'recado[spark]'"
+        )
+    if python < OLDEST_PYTHON:
+        raise PipelineError(f"this is Python {_dotted(python)}; Recado needs {_dotted(OLDEST_PYTHON)} or later")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _need_java() -> None:

@@ -7,8 +7,10 @@
     set/000001/about.json      how many subscriptions there are, when the version was published, and from what
 
 A version appears by renaming a finished folder, so a reader sees all of it or nothing; the highest number is the
-current one. ``publish`` writes a whole set, ``change`` derives a version from the current one. Old versions stay until
-``prune`` removes them: a stream that replays a micro-batch needs the version it used before.
+current one. At a URL (``recado.pipeline.locations``), where a rename may be a copy, a version is claimed by a file that
+must not be there yet, and complete when ``about.json`` is there, which is written last. ``publish`` writes a whole set,
+``change`` derives a version from the current one. Old versions stay until ``prune`` removes them: a stream that replays
+a micro-batch needs the version it used before.
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from recado import files
@@ -35,13 +40,19 @@ from recado.model.filter import FALSE, Filter
 from recado.model.subscription import Subscription
 from recado.model.values import format_time
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.locations import HadoopPath, Location, digest_of, keep_copy, locate, remove_tree
 from recado.pipeline.meanings import matcher_of, semantic_detail
+from recado.pipeline.notebook import html_table
 from recado.semantics.engine import Knowledge
 from recado.semantics.matcher import SemanticMatcher
 
 INDEX = "index.recado"
 DETAILS = "details.arrow"
 ABOUT = "about.json"
+CLAIM = "claim"
+"""At a URL, what says that somebody writes this version."""
+SHOWN = 10
+"""So many versions are shown in a notebook."""
 PARTITIONED = "router.recado"
 """What the folder of a partitioned set has, which is another thing."""
 
@@ -73,6 +84,8 @@ class Version(msgspec.Struct, frozen=True):
     parent: int | None = None
     semantic: int = 0
     """How many subscriptions want their names understood; if any, every attribute of an event may count."""
+    digest: str = ""
+    """Of index and details: the name that copies of them have on other hosts."""
 
 
 class LoadedSet:
@@ -82,6 +95,7 @@ class LoadedSet:
         self.index = index
         self.details = details.combine_chunks()
         self.is_new = False  # the index was built here
+        self._ordinals: Any = None  # the slots as they were before that
         self._meanings: dict[Knowledge, SemanticMatcher | None] = {}
 
     def meanings(self, knowledge: Knowledge) -> SemanticMatcher | None:
@@ -109,8 +123,13 @@ class LoadedSet:
         for slot, id, _, _ in held:
             before[index.registry.slot(id)] = slot
         self.details = self.details.take(pa.array(before, pa.int64())).combine_chunks()
+        self._ordinals = np.array([-1 if slot is None else slot for slot in before], np.int32)
         self.index, self.is_new, self._meanings = index, True, {}
         return True
+
+    def ordinals(self, slots: Any) -> Any:
+        """The slots as the version on disk has them."""
+        return slots if self._ordinals is None else self._ordinals[slots]
 
     def column(self, name: str) -> pa.Array:
         column = self.details.column(name)
@@ -120,8 +139,23 @@ class LoadedSet:
 class SubscriptionSet:
     """The versions in one folder."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | os.PathLike[str] | HadoopPath) -> None:
+        self.folder = locate(folder)
+
+    def __repr__(self) -> str:
+        return f"SubscriptionSet({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str:
+        """The newest versions, for a notebook."""
+        versions = self.versions()
+        rows = [
+            (one.number, one.subscriptions, one.constrained, one.semantic, one.bytes, format_time(one.published_at))
+            for one in map(self.version, versions[: -SHOWN - 1 : -1])
+        ]
+        names = ("version", "subscriptions", "with constraints", "by meaning", "bytes", "published")
+        older = len(versions) - len(rows)
+        below = "nothing was published yet" if not rows else f"and {older:,} older ones" if older else ""
+        return html_table(f"subscription set {self.folder}", names, rows, below)
 
     def publish(self, subscriptions: Iterable[Subscription]) -> Version:
         """Write a new version that holds exactly these subscriptions."""
@@ -141,18 +175,27 @@ class SubscriptionSet:
 
     def versions(self) -> list[int]:
         """The numbers of all versions, ascending."""
-        if not self.folder.is_dir():
+        return [number for number in self._folders() if self._is_complete(number)]
+
+    def _folders(self) -> list[int]:
+        try:
+            return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+        except OSError as error:
+            raise PipelineError(f"{self.folder} cannot be read: {error.strerror}") from None
+
+    def _is_complete(self, number: int) -> bool:
+        return isinstance(self.folder, Path) or (self.path(number) / ABOUT).exists()
 
     def current(self) -> Version:
         """The newest version; a PipelineError if nothing was published yet."""
-        numbers = self.versions()
-        if not numbers:
+        newest = next((number for number in reversed(self._folders()) if self._is_complete(number)), None)
+        if newest is None:
             partitioned = (self.folder / PARTITIONED).exists()
             what = "it is a partitioned set, for match_partitioned" if partitioned else "publish one first"
             raise PipelineError(f"{self.folder} holds no version of a subscription set; {what}")
-        return self.version(numbers[-1])
+        return self.version(newest)
 
     def version(self, number: int) -> Version:
         """What is known of one version."""
@@ -164,40 +207,47 @@ class SubscriptionSet:
         except msgspec.DecodeError as error:
             raise PipelineError(f"{self.path(number) / ABOUT} is damaged: {error}") from None
 
-    def path(self, number: int) -> Path:
+    def path(self, number: int) -> Location:
         return self.folder / f"{number:06d}"
 
+    def local_path(self, number: int) -> Path:
+        """The folder of a version on this host; of one at a URL, a copy, made unless there is one."""
+        path = self.path(number)
+        if isinstance(path, Path):
+            return path
+        digest = self.version(number).digest
+        try:
+            return keep_copy(digest, {INDEX: path / INDEX, DETAILS: path / DETAILS})
+        except OSError as error:
+            raise PipelineError(f"{path} cannot be copied to this host: {error.strerror}") from None
+
+    def digest(self, number: int) -> str:
+        """What tells this version's content from any other."""
+        folder = self.local_path(number)
+        return self.version(number).digest or digest_of(folder / INDEX, folder / DETAILS)
+
     def load(self, number: int) -> LoadedSet:
-        return load_folder(self.path(number))
+        return load_folder(self.local_path(number))
 
     def prune(self, keep: int = 2) -> list[int]:
         """Remove all but the newest ``keep`` versions; the numbers of those removed."""
         old = self.versions()[: -max(keep, 1)]
         for number in old:
-            shutil.rmtree(self.path(number))
+            remove_tree(self.path(number))
         return old
 
     def _write(self, index: Index, details: pa.Table, parent: int | None) -> Version:
-        number = (self.versions() or [0])[-1] + 1 if parent is None else parent + 1
+        number = (self._folders() or [0])[-1] + 1 if parent is None else parent + 1
+        if isinstance(self.folder, HadoopPath):
+            return self._write_to_url(self.folder / f"{number:06d}", index, details, number, parent)
         draft = self.folder / f".draft-{os.getpid()}-{number}"
         shutil.rmtree(draft, ignore_errors=True)
         try:
             draft.mkdir(parents=True)
-            size = write_folder(draft, index, details)
-            version = Version(
-                number=number,
-                subscriptions=len(index),
-                expiring=len(details) - details["expires_at"].null_count,
-                constrained=len(details) - details["constraints"].null_count,
-                published_at=datetime.now(UTC),
-                bytes=size,
-                names=tuple(sorted(index.dictionary.names)),
-                parent=parent,
-                semantic=len(details) - details["semantic"].null_count,
-            )
+            version = _write_version(draft, index, details, number, parent)
             files.write(draft / ABOUT, msgspec.json.encode(version))
             files.sync_folder(draft)
-            draft.rename(self.path(number))
+            draft.rename(self.folder / f"{number:06d}")
             files.sync_folder(self.folder)
         except FileExistsError:
             raise PipelineError(f"version {number} of {self.folder} was published meanwhile; try again") from None
@@ -208,6 +258,43 @@ class SubscriptionSet:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return version
+
+    def _write_to_url(
+        self, target: HadoopPath, index: Index, details: pa.Table, number: int, parent: int | None
+    ) -> Version:
+        try:
+            target.mkdir()
+            (target / CLAIM).write_bytes(b"", new=True)
+            with TemporaryDirectory(prefix="recado-draft-") as draft:
+                version = _write_version(Path(draft), index, details, number, parent)
+                for name in (INDEX, DETAILS):
+                    (target / name).put(Path(draft) / name)
+            (target / ABOUT).write_bytes(msgspec.json.encode(version), new=True)
+        except FileExistsError:
+            raise PipelineError(
+                f"version {number} of {self.folder} was published meanwhile, or is being; try again "
+                f"(if nobody is publishing, one was cut off: remove {target})"
+            ) from None
+        except OSError as error:
+            raise PipelineError(f"{self.folder} cannot be written: {error.strerror}") from None
+        return version
+
+
+def _write_version(folder: Path, index: Index, details: pa.Table, number: int, parent: int | None) -> Version:
+    """Index and details into an existing folder, and what is to be known of them."""
+    size = write_folder(folder, index, details)
+    return Version(
+        number=number,
+        subscriptions=len(index),
+        expiring=len(details) - details["expires_at"].null_count,
+        constrained=len(details) - details["constraints"].null_count,
+        published_at=datetime.now(UTC),
+        bytes=size,
+        names=tuple(sorted(index.dictionary.names)),
+        parent=parent,
+        semantic=len(details) - details["semantic"].null_count,
+        digest=digest_of(folder / INDEX, folder / DETAILS),
+    )
 
 
 def write_folder(folder: Path, index: Index, details: pa.Table) -> int:
@@ -224,8 +311,11 @@ def load_folder(folder: Path) -> LoadedSet:
     index = Index.load(folder / INDEX)
     try:
         details = pa.ipc.open_file(pa.memory_map(str(folder / DETAILS))).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
+        details.validate(full=True)  # Arrow itself takes offsets as they come, and reads where they lead
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise PipelineError(f"{folder / DETAILS} cannot be read: {error}") from None
+    if len(details) < index.registry.slots_top:
+        raise PipelineError(f"{folder / DETAILS} has {len(details):,} rows; its index has more subscriptions")
     for field in DETAIL_SCHEMA:  # a set that was written before there were all of them
         if field.name not in details.schema.names:
             details = details.append_column(field, pa.nulls(len(details), field.type))
@@ -244,6 +334,8 @@ def build(subscriptions: Iterable[Subscription], checked: bool = False) -> tuple
 def _noting(subscriptions: Iterable[Subscription], details: dict[str, Detail]) -> Iterator[Subscription]:
     """The subscriptions as the index has them, their details noted on the way."""
     for subscription in subscriptions:
+        if subscription.id in details:
+            raise PipelineError(f"a subscription's id must be there once; {subscription.id!r} is there more than once")
         details[subscription.id] = detail_of(subscription)
         if subscription.semantic is not None:
             check_filter(subscription.whole_filter())
@@ -324,6 +416,17 @@ def read_batch(batch: pa.RecordBatch) -> Iterator[Subscription | RecadoError]:
             yield read_subscription(_line(row))
         except RecadoError as error:
             yield error
+
+
+def read_parquet(file: Path) -> Iterator[Subscription | RecadoError]:
+    """The same of a file of Parquet on this host."""
+    try:
+        with pq.ParquetFile(file) as opened:
+            check_columns(opened.schema_arrow.names)
+            for batch in opened.iter_batches():
+                yield from read_batch(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"{file} cannot be read: {error}") from None
 
 
 def _line(row: Mapping[str, Any]) -> bytes | str:

@@ -18,6 +18,8 @@ from benchmarks.pipeline.compare import check, compare, ways
 from benchmarks.pipeline.fixture import START_MICROS, Data, Fixture
 from benchmarks.pipeline.growth import growth
 from benchmarks.pipeline.kernel import Bare, Job, ReadyMade, costs, exchanged, kernel, read_batch, run_bare
+from benchmarks.pipeline.kernel import check as check_sample
+from benchmarks.pipeline.outputs import check_outputs, outputs
 from benchmarks.pipeline.report import (
     EXCHANGE,
     HASH_JOIN,
@@ -25,6 +27,7 @@ from benchmarks.pipeline.report import (
     PACKED,
     READ,
     RECADO,
+    ROWS_BEFORE,
     RULES,
     SENT,
     SINGLE,
@@ -32,6 +35,7 @@ from benchmarks.pipeline.report import (
     Growth,
     Kernel,
     Loading,
+    Outcome,
     Partitioning,
     Side,
     State,
@@ -52,6 +56,7 @@ PLAN = Plan(
     keyed_size=60,
     kernel_size=300,
     kernel_seconds=0.0,
+    output_events=400,
     growth_sizes=(200, 400),
     growth_events=(100, 800),
     state=StatePlan(keys=40, batches=2, rows_per_key=3),
@@ -59,6 +64,8 @@ PLAN = Plan(
     partition_sizes=(200,),
     partition_events=200,
 )
+
+pytestmark = pytest.mark.long  # jobs of half a minute that measure; what they measure is tested with the pipeline
 
 
 READY = pa.RecordBatch.from_pydict(
@@ -110,6 +117,23 @@ def test_a_side_that_finds_something_else_ends_the_run(fixture):
     ours = ways(fixture, workload)[RECADO]
     with pytest.raises(DisagreementError, match=r"stock 60 on Spark: not all sides .* nothing: 0 pairs, digest 0"):
         check(fixture, workload, {RECADO: ours, "nothing": lambda events: ours(events).limit(0)})
+
+
+def test_every_output_by_turns_with_the_bare_matcher(fixture):
+    found = records(outputs(fixture), Outcome)
+    assert (
+        len(found) == 14
+    )  # three outputs of three workloads, arrays of columns with either reader, and rows as before
+    assert {record.output for record in found} == {"rows", "nested", "ordinals", ROWS_BEFORE}
+    assert all(record.share > 0 and record.cpu_share > 0 for record in found)
+
+
+def test_an_output_that_differs_from_the_oracle_ends_the_run(fixture):
+    workload = Stock(size=60)
+    one = fixture.data.subscriptions(workload)
+    assert check_outputs(fixture, workload, "JSON", one) > 0
+    with pytest.raises(DisagreementError, match="stock 60, columns: nothing disagrees with the oracle on event"):
+        check_sample(fixture, workload, "columns", {"nothing": lambda events: match(events, one).limit(0)})
 
 
 def test_the_matcher_without_spark_makes_the_same_notifications(fixture, monkeypatch):

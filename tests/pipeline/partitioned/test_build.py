@@ -7,7 +7,7 @@ import pytest
 
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.partitioned import PartitionedSet, build_partitions, match_partitioned
-from recado.pipeline.partitioned.build import MANIFEST
+from recado.pipeline.partitioned.folder import MANIFEST
 from samples import pairs
 
 COLUMNS = "id string, filter string, constraints string"

@@ -112,6 +112,15 @@ def test_typed_columns_with_arrays_give_what_one_index_gives(rows, held, whole):
     assert found.count() > 1_000
 
 
+def test_one_row_an_event_and_partition(rows, held, whole):
+    found = match_partitioned(rows, held, output="nested", include_event=True)
+    single = match(rows, whole, include_event=True)
+    assert found.count() < single.count() / 3
+    assert everything(notifications(found)) == everything(single)
+    with pytest.raises(PipelineError, match="it has no ordinals"):
+        match_partitioned(rows, held, output="ordinals")
+
+
 def test_several_tasks_may_share_a_partition(rows, held, lines):
     events = [read_event(row[0]) for row in rows.select(F.to_json(F.struct("*"))).collect()]
     found = match_partitioned(rows, str(held.folder), tasks_per_partition=2, keep_open=1)
@@ -187,7 +196,7 @@ def test_a_stream_takes_the_same_way(spark, rows, held, whole, tmp_path):
         .trigger(availableNow=True)
         .start(str(tmp_path / "out"))
     )
-    assert query.awaitTermination(100)
+    assert query.awaitTermination(280)
     assert pairs(spark.read.parquet(str(tmp_path / "out"))) == pairs(match(rows, whole))
 
 

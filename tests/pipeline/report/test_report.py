@@ -231,6 +231,7 @@ def test_an_empty_set_and_a_folder_that_cannot_be_written(spark, tmp_path, monke
     summary = run_report(spark, frame, None, None, tmp_path / "report")
     assert (summary["subscriptions"], summary["filters"], summary["covered"]["share"]) == (0, 0, 0)
     assert "0 subscriptions" in (tmp_path / "report" / "index.html").read_text()
+    assert "0 subscriptions" in summary._repr_html_()
 
     # Written again from what was computed, since computing takes Spark seconds and cannot fail for this reason.
     ((tables, bare, _),) = made

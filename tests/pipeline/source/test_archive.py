@@ -1,11 +1,14 @@
 """``read_log``: two readers, one extent."""
 
+import shutil
+
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.readers import follow_events, read_events
 from recado.pipeline.source import archive, read_log
 from recado.store.log import LogError, LogReader, Segment
 from recado.store.log.manifest import Lost, load
@@ -100,3 +103,33 @@ def test_digests_are_checked_file_by_file(logs):
     ]
     found = list(archive._undamaged(iter(pa.Table.from_pylist(rows).to_batches())))
     assert found[0].column("number").to_pylist() == [2]
+
+
+def test_the_sealed_part_at_a_url(spark, logs, far_url, tmp_path):
+    path = logs.make(logs.sales(45), sealed=40)
+    with pytest.raises(PipelineError, match="there is no event log at"):
+        read_log(spark, f"{far_url}/log")
+    far = tmp_path / "far" / "log"
+    (far / "segments").mkdir(parents=True)
+    for file in (path / "segments").iterdir():
+        shutil.copy(file, far / "segments")
+    shutil.copy(path / "manifest.json", far)
+    found = read_log(spark, f"{far_url}/log")
+    rows = [(row["position"], row["id"], row["event"]) for row in logs.rows(path)][:40]
+    assert sorted(map(tuple, found.select("position", "id", "event").collect())) == rows
+    source = read_events(spark, f"{far_url}/log")
+    assert (source.form, source.events.count()) == ({"json": "event"}, 40)
+    with pytest.raises(PipelineError, match="at a URL there is only its sealed part"):
+        follow_events(spark, f"{far_url}/log")
+
+    first, second = sorted((far / "segments").iterdir())[:2]
+    first.unlink()
+    content = bytearray(second.read_bytes())
+    content[len(content) // 2] ^= 1
+    second.write_bytes(content)
+    with pytest.raises(PipelineError, match=r"positions 0 to 9 cannot be read: .* is missing or has another length"):
+        read_log(spark, f"{far_url}/log")
+    assert positions(read_log(spark, f"{far_url}/log", damage="skip")) == list(range(20, 40))
+    told = read_log(spark, f"{far_url}/log", damage="rows")
+    assert positions(told) == list(range(40))
+    assert positions(told.where("damage like '%is damaged'")) == list(range(10, 20))

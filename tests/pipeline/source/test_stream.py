@@ -83,7 +83,7 @@ class Run:
         query = writer.option("checkpointLocation", self.checkpoint).trigger(availableNow=True).start()
         try:
             with user_errors():
-                query.awaitTermination(100)
+                query.awaitTermination(280)
         finally:
             query.stop()
         return [json.loads(progress.json) for progress in query.recentProgress]

@@ -151,7 +151,7 @@ def test_a_stream_from_log_to_log_repeats_a_micro_batch_with_the_same_ids(spark,
     def run():
         stream = spark.readStream.format("recado").option("maxRowsPerBatch", 5).load(str(source))
         written = stream.where(col("type") == "sale").writeStream.format("recado").trigger(availableNow=True)
-        written.option("checkpointLocation", str(checkpoint)).start(str(target)).awaitTermination(100)
+        written.option("checkpointLocation", str(checkpoint)).start(str(target)).awaitTermination(280)
 
     run()
     assert ids(logs, target) == ["e-0", "e-2", "e-4", "e-6"]

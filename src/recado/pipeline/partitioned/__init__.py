@@ -10,7 +10,8 @@ all subscriptions.
 - ``folder``: the files; ``build``: the Spark job that writes them; ``match``: the one that reads them
 """
 
-from recado.pipeline.partitioned.build import PartitionedSet, build_partitions
+from recado.pipeline.partitioned.build import build_partitions
+from recado.pipeline.partitioned.folder import PartitionedSet
 from recado.pipeline.partitioned.match import match_partitioned
 
 __all__ = ["PartitionedSet", "build_partitions", "match_partitioned"]

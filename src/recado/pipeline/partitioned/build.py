@@ -1,7 +1,8 @@
 """The Spark job that writes a partitioned set.
 
 The driver sees a sample of the subscriptions, from which it makes the plan, and in the end what each partition tells
-the router. Executors send every row to its partition and build the index there.
+the router. Executors send every row to its partition and build the index there, so a set may be larger than the driver
+could hold. They write it into the folder if they see it, as Parquet to a URL, or else send it to the driver's disk.
 
 Subscriptions have no order in a DataFrame, so of two with one id neither is the newer: that is an error. Rows that are
 no subscriptions end the job, or are left out and reported (``bad_rows="skip"``).
@@ -14,156 +15,46 @@ import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from recado import files
 from recado.errors import RecadoError
 from recado.filters import expression
 from recado.matching.index import Index
 from recado.model.subscription import Subscription
 from recado.pipeline import sets
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.partitioned.plan import HEAVY, Key, Plan, Router, accesses, make_plan, make_router, tell
-from recado.pipeline.sets import DETAIL_SCHEMA, LoadedSet, check_columns, load_folder, read_batch
-
-# --- A partitioned set as a folder, complete and unchangeable --------------------------------------------------------
-#
-#     set/partition-00000/index.recado, details.arrow    one partition, as a version of a subscription set has them
-#     set/router.recado                                  the index that tells which partitions an event has to visit
-#     set/manifest.json                                  what there is, read first
-#
-# The folder is written under another name and renamed when it is whole, so whoever finds it finds all of it. A changed
-# set is a new folder.
-
-
-MANIFEST = "manifest.json"
-ROUTER = "router.recado"
-FORMAT = 1
-
-
-class BadRow(msgspec.Struct, frozen=True):
-    """A row that is no subscription: its id, or the beginning of it, and why."""
-
-    row: str
-    reason: str
-
-
-class Part(msgspec.Struct, frozen=True):
-    """What is known of a partition without opening it; ``keys`` is how many entries it has in the router."""
-
-    number: int
-    subscriptions: int
-    keys: int
-    bytes: int
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """What is known of a partitioned set without opening it. Partitions that are empty have no folder."""
-
-    subscriptions: int
-    expiring: int
-    constrained: int
-    names: tuple[str, ...]
-    partitions: int
-    parts: tuple[Part, ...]
-    rejected: int = 0
-    bad_rows: tuple[BadRow, ...] = ()
-    format: int = FORMAT
-    built_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
-
-
-class PartitionedSet:
-    """A folder that ``build_partitions`` wrote."""
-
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).absolute()
-        self.manifest = _read_manifest(self.folder / MANIFEST)
-
-    @staticmethod
-    def is_one(folder: str | os.PathLike[str]) -> bool:
-        """Does the folder hold a partitioned set?"""
-        return (Path(folder) / MANIFEST).is_file()
-
-    @property
-    def subscriptions(self) -> int:
-        return self.manifest.subscriptions
-
-    def path(self, partition: int) -> Path:
-        return partition_path(self.folder, partition)
-
-    def load(self, partition: int) -> LoadedSet:
-        """Map one partition."""
-        return load_folder(self.path(partition))
-
-    def load_router(self) -> Router:
-        return load_router(self.folder)
-
-
-def partition_path(folder: Path, partition: int) -> Path:
-    return folder / f"partition-{partition:05d}"
-
-
-def load_router(folder: Path) -> Router:
-    """Map the router of a set."""
-    return Router(Index.load(folder / ROUTER))
-
-
-def without_subscriptions(router: Router) -> LoadedSet:
-    """The router as a set that matches nothing: it refuses the rows that the whole set would refuse."""
-    return LoadedSet(router.index, DETAIL_SCHEMA.empty_table())
-
-
-def draft_beside(folder: Path) -> Path:
-    """A new folder to be renamed to ``folder``, which must not be there yet."""
-    if folder.exists():
-        raise PipelineError(f"{folder} is there already; a partitioned set is built into a new folder")
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}.draft")
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-    except OSError as error:
-        raise PipelineError(f"{folder} cannot be written: {error.strerror}") from None
-    return draft
-
-
-def finish(draft: Path, folder: Path, router: Index, manifest: Manifest) -> PartitionedSet:
-    """Add router and manifest to the partitions in a draft, and give it its name."""
-    for left in draft.glob("partition-*.*"):  # by attempts of tasks that were ended
-        shutil.rmtree(left, ignore_errors=True)
-    router.save(draft / ROUTER)
-    try:
-        files.write(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
-        files.sync_folder(draft)
-        draft.rename(folder)
-        files.sync_folder(folder.parent)
-    except OSError as error:
-        raise PipelineError(f"{folder} cannot be written: {error.strerror}") from None
-    return PartitionedSet(folder)
-
-
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except OSError:
-        raise PipelineError(f"{path.parent} is no partitioned set: it has no {path.name}") from None
-    except msgspec.DecodeError as error:
-        raise PipelineError(f"{path} is damaged: {error}") from None
-    if manifest.format != FORMAT:
-        raise PipelineError(f"{path} has format {manifest.format}; this program reads format {FORMAT}")
-    return manifest
-
-
-# --- The Spark job that writes a partitioned set ---------------------------------------------------------------------
+from recado.pipeline.locations import HadoopPath, digest_of, locate, remove_tree
+from recado.pipeline.match import is_here
+from recado.pipeline.partitioned.folder import (
+    PARTS,
+    PIECES,
+    PIECES_SCHEMA,
+    BadRow,
+    Manifest,
+    Part,
+    PartitionedSet,
+    draft_beside,
+    finish,
+    finish_at_url,
+    partition_path,
+    pieces_of,
+    refuse_existing,
+    write_piece,
+)
+from recado.pipeline.partitioned.plan import HEAVY, Key, Plan, accesses, make_plan, make_router, tell
+from recado.pipeline.session import is_remote
+from recado.pipeline.sets import DETAILS, INDEX, check_columns, read_batch
 
 SAMPLE = 20_000
 """Subscriptions that the plan is made from: enough for a hundred partitions to come out within some percent."""
@@ -183,6 +74,7 @@ class Built(msgspec.Struct):
     expiring: int = 0
     constrained: int = 0
     bytes: int = 0
+    digest: str = ""
     told: list[str] = []
     names: list[str] = []
     bad_rows: list[BadRow] = []
@@ -190,29 +82,40 @@ class Built(msgspec.Struct):
 
 def build_partitions(
     subscriptions: DataFrame,
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | HadoopPath,
     *,
     partitions: int | None = None,
     max_subscriptions: int | None = None,
     bad_rows: Literal["fail", "skip"] = "fail",
     router_keys: int = ROUTER_KEYS,
+    ship: bool | None = None,
 ) -> PartitionedSet:
-    """Write the subscriptions of a DataFrame as a partitioned set into a new folder that all executors see.
+    """Write the subscriptions of a DataFrame as a partitioned set into a new folder, or to a URL that Spark reaches.
+
+    ``ship=False`` says that executors see the folder and write into it; ``True``, that they do not and send what they
+    made to the driver's disk. Unless it is given, that is done where executors run elsewhere.
 
     Either ``partitions`` says how many there are, or ``max_subscriptions`` about how many each may hold. The rows are
     those that ``match`` takes; ``router_keys`` bounds the router, which every worker holds.
     """
     check_columns(subscriptions.columns)
-    target = Path(folder).absolute()
+    target = locate(folder)
     with user_errors():
+        refuse_existing(target)
         _refuse_repeated(subscriptions)
         total = subscriptions.count()
         count = _partition_count(total, partitions, max_subscriptions)
         plan = make_plan(list(_sample(subscriptions, total)), count)
+        placed = _place(subscriptions, plan)
+        most_keys = max(router_keys // count, 1)
+        if isinstance(target, HadoopPath):
+            return _build_at_url(placed, Builder(plan, "", most_keys), target, bad_rows)
+        if ship is None:
+            ship = not is_here(subscriptions.sparkSession) and not is_remote(subscriptions.sparkSession)
         draft = draft_beside(target)
         try:
-            reports = _run(subscriptions, plan, draft, max(router_keys // count, 1))
-            return _finish(reports, draft, target, count, bad_rows)
+            reports = _build_here(placed, Builder(plan, "" if ship else str(draft), most_keys), draft)
+            return finish(draft, target, *_sum_up(reports, count, bad_rows))
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -251,18 +154,54 @@ def _sample(subscriptions: DataFrame, total: int) -> Iterator[list[tuple[Key, ..
                 yield accesses(found)
 
 
-def _run(subscriptions: DataFrame, plan: Plan, draft: Path, most_keys: int) -> list[Built]:
+def _place(subscriptions: DataFrame, plan: Plan) -> DataFrame:
+    """The subscriptions, those of a partition together in one task."""
     fields = [*subscriptions.schema.fields, StructField(PARTITION, IntegerType()), StructField(REASON, StringType())]
     placed = subscriptions.mapInArrow(Placer(plan).__call__, StructType(fields))
-    builder = Builder(plan, str(draft), most_keys)
-    spread = placed.repartitionById(plan.partitions + 1, PARTITION)
-    rows = spread.mapInArrow(builder.__call__, "built binary").collect()
-    return [msgspec.msgpack.decode(row[0], type=Built) for row in rows]
+    return placed.repartitionById(plan.partitions + 1, PARTITION)
 
 
-def _finish(
-    reports: list[Built], draft: Path, target: Path, count: int, bad_rows: Literal["fail", "skip"]
+def _build_here(placed: DataFrame, builder: Builder, draft: Path) -> list[tuple[Built, str]]:
+    """Partitions into a folder of the driver's: by the executors, or, if they do not see it, from what they send."""
+    made = placed.mapInArrow(builder.__call__, PIECES_SCHEMA)
+    if builder.draft:
+        return [(_report(row[0]), "") for row in made.select("bytes").collect()]
+    made = made.persist(StorageLevel.DISK_ONLY)  # each is asked for twice: all at once, and one after the other
+    try:
+        reports = [(_report(row[0]), "") for row in made.where("file = ''").select("bytes").collect()]
+        for row in made.where("file != ''").toLocalIterator():
+            folder = partition_path(draft, row["partition"])
+            folder.mkdir(exist_ok=True)
+            write_piece(folder, row["file"], row["start"], row["bytes"])
+        return reports
+    finally:
+        made.unpersist()
+
+
+def _build_at_url(
+    placed: DataFrame, builder: Builder, target: HadoopPath, bad_rows: Literal["fail", "skip"]
 ) -> PartitionedSet:
+    parts = str(target / PARTS)
+    try:
+        made = placed.mapInArrow(builder.__call__, PIECES_SCHEMA)
+        written = made.write.option("maxRecordsPerFile", 0).option("parquet.enable.dictionary", "false")
+        written.parquet(parts)
+        spark = placed.sparkSession
+        told = spark.read.schema(PIECES_SCHEMA).parquet(parts).where("file = ''").select("bytes", "_metadata.file_name")
+        reports = [(_report(row[0]), row[1]) for row in told.collect()]
+        return finish_at_url(target, *_sum_up(reports, builder.plan.partitions, bad_rows))
+    except Exception:
+        remove_tree(target)
+        raise
+
+
+def _report(packed: bytes) -> Built:
+    return msgspec.msgpack.decode(packed, type=Built)
+
+
+def _sum_up(told: list[tuple[Built, str]], count: int, bad_rows: Literal["fail", "skip"]) -> tuple[Index, Manifest]:
+    """Router and manifest from what was told of each partition, and in which file it is."""
+    reports, files = [report for report, _ in told], {report.partition: file for report, file in told}
     bad = next((report for report in reports if report.partition == count), Built(count))
     if bad.bad_rows and bad_rows == "fail":
         first = bad.bad_rows[0]
@@ -276,13 +215,14 @@ def _finish(
         constrained=sum(report.constrained for report in good),
         names=tuple(names),
         partitions=count,
-        parts=tuple(Part(r.partition, r.subscriptions, len(r.told), r.bytes) for r in good),
+        parts=tuple(
+            Part(r.partition, r.subscriptions, len(r.told), r.bytes, r.digest, files[r.partition]) for r in good
+        ),
         rejected=bad.subscriptions,
         bad_rows=tuple(bad.bad_rows),
     )
-    told = {report.partition: map(expression.parse, report.told) for report in good}
-    router = make_router(told, names)
-    return finish(draft, target, router, manifest)
+    keys = {report.partition: map(expression.read_back, report.told) for report in good}
+    return make_router(keys, names), manifest
 
 
 # -- in executors ------------------------------------------------------------------------------------------------------
@@ -317,7 +257,10 @@ class Placer(msgspec.Struct, frozen=True):
 
 
 class Builder(msgspec.Struct, frozen=True):
-    """Placed rows in, finished partitions in a folder; a report of each out."""
+    """Placed rows in; out, of each partition a report and, unless there is a ``draft`` to write into, its files.
+
+    A report is a piece of a file without a name.
+    """
 
     plan: Plan
     draft: str
@@ -330,10 +273,18 @@ class Builder(msgspec.Struct, frozen=True):
                 received[partition].append(batch.filter(pc.equal(batch.column(PARTITION), partition)))
         for partition in list(received):
             rows = received.pop(partition)
-            report = _bad(partition, rows) if partition == self.plan.partitions else self._build(partition, rows)
-            yield pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(report)], pa.binary())], names=["built"])
+            if partition == self.plan.partitions:
+                yield _told(_bad(partition, rows))
+            elif self.draft:
+                yield _told(self._build(partition, rows, partition_path(Path(self.draft), partition)))
+            else:
+                with TemporaryDirectory(prefix="recado-partition-") as scratch:
+                    folder = Path(scratch) / "partition"
+                    report = self._build(partition, rows, folder)
+                    yield from pieces_of(folder, partition)
+                yield _told(report)
 
-    def _build(self, partition: int, rows: list[pa.RecordBatch]) -> Built:
+    def _build(self, partition: int, rows: list[pa.RecordBatch], folder: Path) -> Built:
         keys: set[Key] = set()
         index, details = sets.build(self._noting(rows, keys), checked=True)
         if len(index) != sum(batch.num_rows for batch in rows):
@@ -343,7 +294,8 @@ class Builder(msgspec.Struct, frozen=True):
             subscriptions=len(index),
             expiring=len(details) - details["expires_at"].null_count,
             constrained=len(details) - details["constraints"].null_count,
-            bytes=_write(partition_path(Path(self.draft), partition), index, details),
+            bytes=_write(folder, index, details),
+            digest=digest_of(folder / INDEX, folder / DETAILS),
             told=[expression.format_expression(filter) for filter in tell(keys, self.most_keys)],
             names=sorted(index.dictionary.names),
         )
@@ -355,6 +307,10 @@ class Builder(msgspec.Struct, frozen=True):
                 assert isinstance(found, Subscription)  # others were sorted out when they were placed
                 keys.update(self.plan.choose(accesses(found)))
                 yield found
+
+
+def _told(report: Built) -> pa.RecordBatch:
+    return pa.record_batch([[report.partition], [""], [0], [msgspec.msgpack.encode(report)]], schema=PIECES)
 
 
 def _bad(partition: int, rows: list[pa.RecordBatch]) -> Built:

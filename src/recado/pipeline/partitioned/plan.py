@@ -110,11 +110,11 @@ def accesses(subscription: Subscription) -> list[Access]:
     return _accesses(subscription.whole_filter())
 
 
-def _accesses(filter: Filter) -> list[Access]:
+def _accesses(condition: Filter) -> list[Access]:
     found: list[Access] = []
     ranges: list[Compare | Between] = []
     event_type = ""
-    for part in _conjuncts(filter):
+    for part in _conjuncts(condition):
         if isinstance(part, Between) or (isinstance(part, Compare) and part.op != "=="):
             ranges.append(part)
             continue
@@ -156,9 +156,9 @@ _LOOSENESS = {"=": 0, "^": 2, "?": 3, "": 4}
 # -- what single conjuncts offer ---------------------------------------------------------------------------------------
 
 
-def _conjuncts(filter: Filter) -> Iterator[Filter]:
+def _conjuncts(condition: Filter) -> Iterator[Filter]:
     """The parts of a conjunction, nested ones opened; double negations fall away."""
-    stack = [filter]
+    stack = [condition]
     while stack:
         node = stack.pop()
         if isinstance(node, And):
@@ -363,10 +363,10 @@ def make_plan(sample: Sequence[Sequence[Access]], partitions: int) -> Plan:
     counts = Counter(key for offered in sample for key in {key for access in offered for key in access})
     draft = Plan(partitions, piece, _ranks(sample, counts, piece), {}, {}, {})
     loads = Counter(max(access, key=counts.__getitem__) for access in map(draft.choose, sample) if access)
-    return _laid_out(draft, loads, _side_by_side(sample))
+    return _lay_out(draft, loads, _side_by_side(sample))
 
 
-def _laid_out(draft: Plan, loads: Counter[Key], order: Sequence[Dimension]) -> Plan:
+def _lay_out(draft: Plan, loads: Counter[Key], order: Sequence[Dimension]) -> Plan:
     """The line: every dimension has a place, also one that finds nobody in the sample."""
     keys: dict[Dimension, list[Key]] = defaultdict(list)
     for key in loads:

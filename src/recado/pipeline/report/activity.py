@@ -17,13 +17,13 @@ from pyspark.sql.window import Window
 
 from recado.errors import EventError
 from recado.filters.evaluate import names_of, walk
+from recado.filters.expression import read_back
 from recado.model.codec import read_event
 from recado.model.filter import And, Between, Compare, Constant, Filter, In, Not, Or, Sql, Text
 from recado.model.values import Value
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.match import event_form, quoted
 from recado.pipeline.report.digest import batch_of_rows, digest, written_filters
-from recado.pipeline.report.shape import read_filter
 
 NO_TYPE = "(no type)"
 ALL_EVENTS = "(all events)"
@@ -290,16 +290,16 @@ def _count_uses(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         counts: Counter[Use] = Counter()
         for row in batch.to_pylist():
-            for use in uses(read_filter(row["filter"])):
+            for use in uses(read_back(row["filter"])):
                 counts[use] += row["subscriptions"]
         yield batch_of_rows(_USED_SCHEMA, [(*use, number) for use, number in counts.items()])
 
 
-def uses(filter: Filter) -> Iterator[Use]:
+def uses(condition: Filter) -> Iterator[Use]:
     """That the filter names each of its attributes; then every predicate, and every value of an equality."""
-    for name in names_of(filter):
+    for name in names_of(condition):
         yield name, _NAMED, None
-    for node in walk(filter):
+    for node in walk(condition):
         if isinstance(node, (And, Or, Not, Constant)):
             continue
         operator = operator_of(node)

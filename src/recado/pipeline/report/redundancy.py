@@ -346,9 +346,9 @@ def _judge(strata: DataFrame, chosen: pa.Table) -> tuple[list[Judged], bool]:
     return judged, _COMPLEX in met
 
 
-def _judged(type: str, met: Mapping[str, Any] | None, placed: Mapping[str, Any] | None) -> Judged:
+def _judged(event_type: str, met: Mapping[str, Any] | None, placed: Mapping[str, Any] | None) -> Judged:
     return Judged(
-        type=type,
+        type=event_type,
         coverers=met["coverers"] if met else 0,
         joined=bool(met and met["joined"]) or bool(placed and placed["joined"]),
         level=placed["level"] if placed else None,

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.locations import Location, locate, write_file
+from recado.pipeline.notebook import html_page
 from recado.pipeline.report import activity
 from recado.pipeline.report.activity import heads, hot_attributes_of
 from recado.pipeline.report.digest import (
@@ -48,7 +49,18 @@ from recado.pipeline.report.redundancy import SAMPLE, redundancy_of
 # new page is complete.
 
 
-def write_report(tables: Tables, summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Any]:
+class Report(dict[str, Any]):
+    """The figures of a report, the content of ``summary.json``; a notebook shows its page."""
+
+    def __init__(self, summary: Mapping[str, Any], folder: Location) -> None:
+        super().__init__(summary)
+        self.folder = folder
+
+    def _repr_html_(self) -> str:
+        return html_page((self.folder / "index.html").read_bytes().decode())
+
+
+def write_report(tables: Tables, summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> Report:
     """Write everything; the summary with the paths of what was written, relative to the folder."""
     figures = draw(tables, summary)
     pictures = {name: as_svg(figure, name) for name, figure in figures.items()}
@@ -59,8 +71,8 @@ def write_report(tables: Tables, summary: Mapping[str, Any], folder: str | os.Pa
     whole = dict(summary) | {"files": sorted([*files, "index.html", "summary.json"])}
     files["summary.json"] = msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
     files["index.html"] = page(tables, summary, pictures).encode()
-    _write(Path(folder), files)
-    return whole
+    _write(locate(folder), files)
+    return Report(whole, locate(folder))
 
 
 def as_csv(rows: Rows) -> bytes:
@@ -86,12 +98,10 @@ def _standalone(svg: str) -> bytes:
     return (declared + svg.replace("<svg ", '<svg style="color:#223344;background:white" ', 1)).encode()
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+def _write(folder: Location, files: Mapping[str, bytes]) -> None:
     try:
         for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_file(folder / name, content)
     except OSError as error:
         raise PipelineError(f"the report cannot be written to {folder}: {error.strerror}") from None
 
@@ -112,7 +122,7 @@ def run_report(  # noqa: PLR0917  # the three inputs, where to and under which t
     *,
     json: str | None = None,
     sample: int = SAMPLE,
-) -> dict[str, Any]:
+) -> Report:
     """Write the report into ``folder`` and return its summary, the content of ``summary.json``.
 
     Events and notifications may be left out, and with them the parts that need them. ``json`` names the column that

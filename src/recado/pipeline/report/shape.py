@@ -18,24 +18,19 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from recado.filters.covering import covers
-from recado.filters.expression import parse
+from recado.filters.expression import read_back
 from recado.filters.sets import ORDERED, ValueSet, next_cut, within
 from recado.filters.terms import Term, TooManyTermsError, is_covered, primes, terms_of
 from recado.model.filter import Filter, Sql
-from recado.model.limits import LIMITS
 
 ANY_TYPE = "(any type)"
 
 Token = str | tuple[str, object]
 """An attribute's name; a name with its only value; or the text of a CESQL expression, as a pair too."""
-
-_GENEROUS = msgspec.structs.replace(LIMITS, filter_chars=1 << 20, filter_depth=64, filter_predicates=1024)
-"""Texts that come from filters which were accepted: joining the type in and spelling out make them a little longer."""
 
 
 class Shape(NamedTuple):
@@ -49,15 +44,10 @@ class Shape(NamedTuple):
 
 def shape_of(key: str, text: str) -> Shape:
     """The shape of a filter that was written by ``expression.format_expression``."""
-    filter = read_filter(text)
+    filter = read_back(text)
     terms = _terms(filter)
     box = terms[0] if terms is not None and len(terms) == 1 and is_plain(terms[0]) else None
     return Shape(key, filter, terms, box)
-
-
-def read_filter(text: str) -> Filter:
-    """A filter that was accepted before, and written by ``expression.format_expression``."""
-    return parse(text, _GENEROUS)
 
 
 def is_plain(term: Term) -> bool:
@@ -134,9 +124,9 @@ def demands(term: Term) -> frozenset[Token]:
     return frozenset(out)
 
 
-def _terms(filter: Filter) -> list[Term] | None:
+def _terms(condition: Filter) -> list[Term] | None:
     try:
-        return terms_of(filter)
+        return terms_of(condition)
     except TooManyTermsError:
         return None
 
@@ -213,9 +203,9 @@ class Sampled:
                 numbers = numbers[(lows[numbers] >= around[0]) & (highs[numbers] <= around[1])]
         return numbers
 
-    def _join(self, key: str, box: Term, type: str) -> None:
+    def _join(self, key: str, box: Term, event_type: str) -> None:
         for name, rest in _with_one_left_out(box):
-            for number in self._alike.get((type, name, rest), ()):
+            for number in self._alike.get((event_type, name, rest), ()):
                 shape = self.shapes[number]
                 if not self.joined[number] and shape.key != key and shape.box is not None:
                     self.joined[number] = not _comparable(shape.box[name], box[name])

@@ -10,44 +10,130 @@ that are gone or have another length, since Spark takes an empty file for one wi
 false, those whose digest is not that of the manifest, which executors compare in parallel. For damage that comes later
 Spark is told to check the checksums of Parquet's pages, which it does not by itself: of single bits flipped in pages it
 would read half as other values.
+
+At a URL lies the sealed part of a log, as somebody copied it: ``segments`` and ``manifest.json``. Spark reads it all; a
+segment that is not whole is damage as a whole.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import col, lit
 
-from recado.pipeline.errors import user_errors
-from recado.pipeline.source.columns import DAMAGE, LOG_COLUMNS
+from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.locations import HadoopPath, literal, locate
+from recado.pipeline.source.columns import DAMAGE, LOG_COLUMNS, default_schema
 from recado.pipeline.source.options import Damaged, Options
 from recado.pipeline.source.reader import LogRange, extent_of
 from recado.pipeline.source.source import FORMAT, register
 from recado.store.log import LogReader, Segment
-from recado.store.log.manifest import Manifest, load
-from recado.store.log.segments import file_digest
+from recado.store.log.manifest import MANIFEST, SEGMENTS, Manifest, SegmentEntry, decode, load
+from recado.store.log.segments import bytes_digest, file_digest
 
 _CHECKS = 64
 """At most so many tasks check digests."""
 
 
-def read_log(spark: SparkSession, path: str | Path, *, verify: bool = True, damage: Damaged = "fail") -> DataFrame:
-    """The events of the log as it is now, in the columns of ``LOG_COLUMNS``; ``damage="rows"`` adds ``damage``."""
-    folder = Path(path).absolute()
+def read_log(
+    spark: SparkSession, path: str | Path | HadoopPath, *, verify: bool = True, damage: Damaged = "fail"
+) -> DataFrame:
+    """The events of the log as it is now, in the columns of ``LOG_COLUMNS``; ``damage="rows"`` adds ``damage``.
+
+    At a URL that is the sealed part.
+    """
+    folder = locate(path)
+    if isinstance(folder, HadoopPath):
+        with user_errors():
+            return _read_at_url(spark, folder, verify, damage)
     manifest = load(folder)
     end = extent_of(Options(str(folder), damage=damage), LogReader(folder)).end
     with user_errors():
         register(spark)
         whole = _whole(manifest, folder)
         good = intact(spark, whole) if verify else whole
-        parts = [_seal(spark, good, damage)] if good else []
+        parts = [_sealed(spark, [literal(one.path) for one in good], damage)] if good else []
         parts += [_ours(spark, folder, part, damage) for part in _rest(manifest.first, end, good)]
         return reduce(DataFrame.unionByName, parts)
+
+
+# --- The sealed part of a log at a URL --------------------------------------------------------------------------------
+
+
+def _read_at_url(spark: SparkSession, folder: HadoopPath, verify: bool, damage: Damaged) -> DataFrame:
+    manifest = _manifest_at(folder)
+    good: list[SegmentEntry] = []
+    bad = [(lost.first, lost.end, lost.reason) for lost in manifest.lost]
+    for entry in manifest.segments:
+        if any(first < entry.end and entry.first < end for first, end, _ in bad):
+            bad.append((entry.first, entry.end, "a part of it was given up by a repair"))
+        elif _length_at(folder / SEGMENTS / entry.file) == entry.bytes:
+            good.append(entry)
+        else:
+            bad.append((entry.first, entry.end, f"{entry.file} is missing or has another length"))
+    if verify and good:
+        whole = _whole_at(spark, folder, good)
+        bad += [(one.first, one.end, f"{one.file} is damaged") for one in good if one.file not in whole]
+        good = [one for one in good if one.file in whole]
+    if bad and damage == "fail":
+        first, end, reason = min(bad)
+        raise PipelineError(
+            f"log {folder}: positions {first:,} to {end - 1:,} cannot be read: {reason}; read_log with damage='skip' "
+            "or 'rows' reads the rest"
+        )
+    parts = [_sealed(spark, [literal(folder / SEGMENTS / one.file) for one in good], damage)] if good else []
+    if damage == "rows":
+        parts += [_damaged(spark, *one) for one in bad]
+    return (
+        reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], default_schema(damage == "rows"))
+    )
+
+
+def _manifest_at(folder: HadoopPath) -> Manifest:
+    path = folder / MANIFEST
+    try:
+        return decode(path.read_bytes(), path)
+    except FileNotFoundError:
+        raise PipelineError(f"there is no event log at {folder}: it has no {MANIFEST}") from None
+    except OSError as error:
+        raise PipelineError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _length_at(path: HadoopPath) -> int | None:
+    try:
+        return path.size()
+    except FileNotFoundError:
+        return None
+
+
+def _whole_at(spark: SparkSession, folder: HadoopPath, entries: Sequence[SegmentEntry]) -> set[str]:
+    """The names of the segments that have the digest that the manifest gives them; the executors look."""
+    urls = [literal(folder / SEGMENTS / entry.file) for entry in entries]
+    files = spark.read.format("binaryFile").load(urls).select("_metadata.file_name", "content")
+    found = {row["name"]: row["digest"] for row in files.mapInArrow(_digests, "name string, digest string").collect()}
+    return {entry.file for entry in entries if found.get(entry.file) == entry.digest}
+
+
+def _digests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        digests = [bytes_digest(one.as_buffer()) for one in batch.column(1)]
+        yield pa.record_batch([batch.column(0), pa.array(digests, pa.string())], names=["name", "digest"])
+
+
+def _damaged(spark: SparkSession, first: int, end: int, reason: str) -> DataFrame:
+    """A row for each position that cannot be read."""
+    known = {"position": col("id"), "damage": lit(reason)}
+    fields = default_schema(damage_rows=True)
+    return spark.range(first, end).select(
+        *(known.get(field.name, lit(None)).cast(field.dataType).alias(field.name) for field in fields)
+    )
+
+
+# --- A log in a folder ------------------------------------------------------------------------------------------------
 
 
 def intact(spark: SparkSession, segments: Sequence[Segment]) -> list[Segment]:
@@ -104,15 +190,10 @@ def _rest(first: int, end: int, segments: Sequence[Segment]) -> list[LogRange]:
     return ranges
 
 
-def _seal(spark: SparkSession, segments: Sequence[Segment], damage: Damaged) -> DataFrame:
+def _sealed(spark: SparkSession, paths: Sequence[str], damage: Damaged) -> DataFrame:
     reader = spark.read.schema(LOG_COLUMNS).option("parquet.page.verify-checksum.enabled", "true")
-    sealed = reader.parquet(*(_literal(segment.path) for segment in segments))
+    sealed = reader.parquet(*paths)
     return sealed.withColumn(DAMAGE.name, lit(None).cast(DAMAGE.dataType)) if damage == "rows" else sealed
-
-
-def _literal(path: Path) -> str:
-    """The path as Spark must be told it: a local file, and no pattern."""
-    return "file://" + re.sub(r"([{}\[\]*?\\])", r"\\\1", str(path))
 
 
 def _ours(spark: SparkSession, folder: Path, part: LogRange, damage: Damaged) -> DataFrame:

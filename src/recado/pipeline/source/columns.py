@@ -77,9 +77,6 @@ class Columns:
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._needs_events = any(name not in self._own for name in self._names)
 
-    def is_attribute(self, name: str) -> bool:
-        return name not in self._own
-
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The asked columns for the rows of a batch of the log."""
         events = [_decode(text) for text in batch.column("event").to_pylist()] if self._needs_events else []

@@ -126,24 +126,24 @@ def translate(node: spark.Filter, kind: DataType | None) -> Filter | None:
     return _on_value(node, name, kind)
 
 
-def _on_value(filter: spark.Filter, name: str, kind: DataType) -> Filter | None:
+def _on_value(condition: spark.Filter, name: str, kind: DataType) -> Filter | None:
     """A filter with the predicate's truth on every value that the column can hold."""
-    plain = _predicate(filter, name, kind)
+    plain = _predicate(condition, name, kind)
     if plain is not None and name in _EMPTY_IF_ABSENT and holds(plain, ""):
         return Or((plain, Not(Exists(name))))
     return plain
 
 
-def _predicate(filter: spark.Filter, name: str, kind: DataType) -> Filter | None:
-    if isinstance(filter, spark.In):
-        values = [value for value in filter.value if value is not None]
+def _predicate(condition: spark.Filter, name: str, kind: DataType) -> Filter | None:
+    if isinstance(condition, spark.In):
+        values = [value for value in condition.value if value is not None]
         return In(name, tuple(map(_utc, values))) if all(_comparable(value, kind) for value in values) else None
-    value = _utc(getattr(filter, "value", None))
-    if type(filter) in _TEXT:
-        return Text(name, _TEXT[type(filter)], value) if kind == StringType() and type(value) is str else None
-    if type(filter) not in _COMPARE or not _comparable(value, kind):
+    value = _utc(getattr(condition, "value", None))
+    if type(condition) in _TEXT:
+        return Text(name, _TEXT[type(condition)], value) if kind == StringType() and type(value) is str else None
+    if type(condition) not in _COMPARE or not _comparable(value, kind):
         return None
-    op = _COMPARE[type(filter)]
+    op = _COMPARE[type(condition)]
     if kind == BooleanType() and op != "==":
         return None  # Spark orders booleans
     compare = Compare(name, op, value)
@@ -197,10 +197,10 @@ def _nan(name: str) -> Filter:
     return And((Exists(name), Not(Compare(name, ">=", -math.inf)), *(Not(other) for other in others)))
 
 
-def _column(filter: spark.Filter) -> str | None:
-    if isinstance(filter, spark.Not):
-        return _column(filter.child)
-    path: tuple[str, ...] = getattr(filter, "attribute", ())
+def _column(condition: spark.Filter) -> str | None:
+    if isinstance(condition, spark.Not):
+        return _column(condition.child)
+    path: tuple[str, ...] = getattr(condition, "attribute", ())
     return path[0] if len(path) == 1 else None
 
 
@@ -208,18 +208,18 @@ def _utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value
 
 
-def _bound(pushed: Pushed, filter: spark.Filter, name: str) -> tuple[Pushed, bool]:
+def _bound(pushed: Pushed, condition: spark.Filter, name: str) -> tuple[Pushed, bool]:
     """The range cut by a predicate on the position or the acceptance; and is the predicate settled by that?"""
-    if isinstance(filter, spark.IsNotNull):
+    if isinstance(condition, spark.IsNotNull):
         return pushed, name == "position"
-    if isinstance(filter, spark.In):
-        values = [value for value in filter.value if value is not None]
+    if isinstance(condition, spark.In):
+        values = [value for value in condition.value if value is not None]
         if not values:
             return pushed, False
-        pushed, _ = _bound(pushed, spark.GreaterThanOrEqual(filter.attribute, min(values)), name)
-        pushed, _ = _bound(pushed, spark.LessThanOrEqual(filter.attribute, max(values)), name)
+        pushed, _ = _bound(pushed, spark.GreaterThanOrEqual(condition.attribute, min(values)), name)
+        pushed, _ = _bound(pushed, spark.LessThanOrEqual(condition.attribute, max(values)), name)
         return pushed, False
-    op, value = _COMPARE.get(type(filter)), _utc(getattr(filter, "value", None))
+    op, value = _COMPARE.get(type(condition)), _utc(getattr(condition, "value", None))
     if op is None or value is None:
         return pushed, False
     if name == "position":
