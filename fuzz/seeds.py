@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+
+import msgspec
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "src" / "recado" / "data" / "sample"
@@ -83,6 +87,40 @@ def snapshots() -> Iterator[bytes]:
     yield b"\x02" + data[36 : 36 + size]
 
 
+def numbers() -> Iterator[bytes]:
+    """Which array, where in it, and what stands there instead."""
+    for array in range(24):
+        for value in (-1, 0, 1, 2**31 - 1):
+            yield struct.pack("<HHi", array, 0, value) + struct.pack("<HHi", array, 5, value)
+
+
+def sets() -> Iterator[bytes]:
+    """The two files of a set."""
+    from targets import good_details, small_snapshot  # noqa: PLC0415  # it compiles kernels; most targets need none
+
+    yield b"\x00" + good_details()
+    yield b"\x01" + small_snapshot()
+
+
+def manifests() -> Iterator[bytes]:
+    """A manifest with its digest, and the content alone, which the target puts a right digest before."""
+    from recado.store.log import manifest  # noqa: PLC0415  # one target needs it
+
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for name in ("0-5.parquet", "../x.parquet"):
+        entry = manifest.SegmentEntry(name, 0, 5, 9, "ab", at, at, type_min="a", type_max="b")
+        whole = manifest.Manifest(manifest.FORMAT, "log", 0, 5, (entry,), (manifest.Lost(1, 2, "why"),))
+        yield manifest.encode(whole)
+        yield msgspec.json.encode(whole)
+
+
+def arrays() -> Iterator[bytes]:
+    for dtype, shape in (("int32", [2, 2]), ("float64", [2]), ("uint8", [16]), ("uint8", [-1])):
+        places = {"a": {"dtype": dtype, "shape": shape, "start": 0}}
+        header = json.dumps({"about": {"of": "fuzz"}, "arrays": places}).encode()
+        yield len(header).to_bytes(8, "little") + header + bytes(16)
+
+
 def sip() -> Iterator[bytes]:
     """A call and a registration, as they are on the wire."""
     sdp = b"v=0\r\no=a 1 1 IN IP4 127.0.0.3\r\ns=-\r\nc=IN IP4 127.0.0.3\r\nt=0 0\r\nm=application 9 UDP/RUDP eci\r\n"
@@ -100,7 +138,7 @@ def rudp() -> Iterator[bytes]:
     from recado.protocols.machine import Asked, Send  # noqa: PLC0415  # one target needs it
     from recado.protocols.rudp import Ping, RudpConnection, SendMessage, profile  # noqa: PLC0415
 
-    peer = RudpConnection(profile("fast"), 2, 1, "here", 0.0)
+    peer = RudpConnection(profile("fast"), 2, 1, "here", 0.0, local_key=bytes(16), remote_key=bytes(16))
     requests = (SendMessage(b"one"), SendMessage(b"two"), SendMessage(b"x" * 100), Ping())
     effects = [one for request in requests for one in peer.handle(Asked(request), 0.0, Random(0))]  # noqa: S311
     sent = [one.message for one in effects if isinstance(one, Send)]
@@ -138,6 +176,10 @@ SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "cloudevents": events(cloud=True),
     "subscription": subscriptions,
     "snapshot": snapshots,
+    "numbers": numbers,
+    "set": sets,
+    "manifest": manifests,
+    "arrays": arrays,
     "sip": sip,
     "rudp": rudp,
     "session": session,

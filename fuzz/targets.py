@@ -6,13 +6,21 @@ be written and read again, and both come out the same.
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import struct
+import tempfile
 import tomllib
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from hashlib import blake2b
+from pathlib import Path
 from random import Random
+
+import msgspec
+import numpy as np
 
 from recado.errors import RecadoError
 from recado.filters.cost import check_filter
@@ -25,15 +33,19 @@ from recado.model.codec import read_batch, read_event, write_cloudevent, write_f
 from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription
+from recado.pipeline.sets import DETAIL_SCHEMA, DETAILS, INDEX, build, load_folder, write_folder
 from recado.protocols.machine import Received, Send, SetTimer, TimerFired
 from recado.protocols.rudp import RudpConnection, profile
+from recado.protocols.rudp.packet import KEY_BYTES, TAG_BYTES, direction_key, seal
 from recado.protocols.session import messages
 from recado.protocols.sip.agent import UserAgent
 from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.messages import read_message
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.uri import Address
+from recado.semantics import files as semantics_files
 from recado.server.config import make_config
+from recado.store.log import manifest
 
 EVENTS = [
     Event("e-1", attributes={}),
@@ -88,6 +100,86 @@ def snapshot_bytes(data: bytes) -> None:
         snapshot.from_bytes(body)
 
 
+def snapshot_numbers(data: bytes) -> None:
+    """Numbers in the arrays of a good file are replaced, with right checksums: what is still loaded can be used."""
+    raw = small_snapshot()
+    size = int.from_bytes(raw[12:20], "little")
+    header = msgspec.msgpack.decode(raw[36 : 36 + size])
+    base = 36 + size + (-(36 + size) % snapshot.ALIGNMENT)
+    content = bytearray(raw[base:])
+    for at in range(0, len(data) - 7, 8):
+        number, place, value = struct.unpack_from("<HHi", data, at)
+        _, _, dtype, shape, offset, _ = header["arrays"][number % len(header["arrays"])]
+        array = np.frombuffer(content, dtype, int(np.prod(shape)), offset)
+        if len(array):
+            array[place % len(array)] = np.array(value).astype(dtype)
+    for info in header["arrays"]:
+        bytes_there = int(np.prod(info[3])) * np.dtype(info[2]).itemsize
+        info[5] = zlib.crc32(content[info[4] : info[4] + bytes_there])
+    packed = msgspec.msgpack.encode(header)
+    digest = blake2b(packed, digest_size=16).digest()
+    prefix = struct.pack("<8sIQ16s", snapshot.MAGIC, snapshot.VERSION, len(packed), digest) + packed
+    with suppress(RecadoError):
+        index = snapshot.from_bytes(prefix + bytes(-len(prefix) % snapshot.ALIGNMENT) + bytes(content))
+        for event in EVENTS:
+            index.match(event)
+
+
+def set_folder(data: bytes) -> None:
+    """The first byte chooses: the details of a set, or its index, as bytes beside a good other half."""
+    folder = good_set()
+    (folder / INDEX).write_bytes(small_snapshot() if data[:1] != b"\x01" else data[1:])
+    (folder / DETAILS).write_bytes(good_details() if data[:1] == b"\x01" else data[1:])
+    with suppress(RecadoError):
+        loaded = load_folder(folder)
+        for name in DETAIL_SCHEMA.names:
+            loaded.column(name).to_pylist()
+
+
+def manifest_bytes(data: bytes) -> None:
+    """The file as it is, and its content behind a right digest; what is accepted names files of its folder alone."""
+    place = Path("/log/manifest.json")
+    body = data.strip() or b"{}"
+    sealed = b'{"digest":"%b","manifest":%b}' % (blake2b(body, digest_size=16).hexdigest().encode(), body)
+    for raw in (data, sealed):
+        with suppress(RecadoError):
+            found = manifest.decode(raw, place)
+            assert all((place.parent / entry.file).parent == place.parent for entry in found.segments)
+            assert manifest.encode(found) == raw
+
+
+def arrays_file(data: bytes) -> None:
+    """The file as it is, and behind a right digest."""
+    path = scratch() / "arrays"
+    digest = blake2b(data, digest_size=16).hexdigest().encode()
+    for raw in (data, semantics_files.MAGIC + digest + data):
+        path.write_bytes(raw)
+        with suppress(RecadoError):
+            for array in semantics_files.load_arrays(path, {"of": "fuzz"}).values():
+                array.sum()
+
+
+@cache
+def scratch() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="recado-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def good_set() -> Path:
+    folder = scratch() / "set"
+    folder.mkdir()
+    one = Compare("a", "==", 1)
+    write_folder(folder, *build([Subscription("a", one, owner="ana"), Subscription("b", Not(one))]))
+    return folder
+
+
+@cache
+def good_details() -> bytes:
+    return (good_set() / DETAILS).read_bytes()
+
+
 @cache
 def small_snapshot() -> bytes:
     index = Index()
@@ -119,12 +211,16 @@ def sip_bytes(data: bytes) -> None:
 
 
 def rudp_bytes(data: bytes) -> None:
-    """Datagrams, each behind its length in a byte, at both ends of a connection."""
-    connection = RudpConnection(profile("fast"), 1, 2, "there", 0.0)
+    """Datagrams, each behind its length in a byte: as they are, and as the peer would have sent them."""
+    none = bytes(KEY_BYTES)
+    connection = RudpConnection(profile("fast"), 1, 2, "there", 0.0, local_key=none, remote_key=none)
+    key = direction_key((1, none), (2, none))
     position, now = 0, 0.0
     while position < len(data):
         size = data[position]
-        connection.handle(Received("there", data[position + 1 : position + 1 + size]), now, Random(1))  # noqa: S311
+        content = data[position + 1 : position + 1 + size]
+        for datagram in (content, seal(content, key), seal(content[:-TAG_BYTES], key)):
+            connection.handle(Received("there", datagram), now, Random(1))  # noqa: S311
         position, now = position + 1 + size, now + 0.1
         connection.handle(TimerFired("rudp"), now, Random(1))  # noqa: S311  # RUDP draws nothing
 
@@ -150,6 +246,10 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "cloudevents": event_bytes,
     "subscription": subscription_line,
     "snapshot": snapshot_bytes,
+    "numbers": snapshot_numbers,
+    "set": set_folder,
+    "manifest": manifest_bytes,
+    "arrays": arrays_file,
     "sip": sip_bytes,
     "rudp": rudp_bytes,
     "session": session_frame,

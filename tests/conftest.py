@@ -7,6 +7,7 @@ number.
 
 import logging
 import os
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,30 +34,59 @@ if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
     PLAIN_PLANS = {}
 
 
-ONE_WORKER = {"test_planted", "test_exact", "test_openapi", "test_transcripts"}
+ONE_WORKER = {
+    "test_exact",
+    "test_openapi",
+    "test_transcripts",
+    "test_semantics",
+    "test_trees",
+    "test_acceptance",
+}
 
 
 def pytest_collection_modifyitems(items):
     """Which tests one worker has to run: what they share costs more than they do.
 
-    Everything that starts a JVM is one group: there is one session for all, and two JVMs are enough. Modules whose
-    fixtures work out what all their tests compare with are a group each.
+    A module with tests on Spark is a group, so workers share these modules; each worker that gets one starts one
+    session for all that it gets. Modules whose fixtures work out what all their tests compare with are a group each,
+    too.
     """
     for item in items:
         if "spark" in item.fixturenames or "pipeline" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(f"spark-{item.path.stem}"))
         elif item.path.stem in ONE_WORKER:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
 def spark():
-    from recado.pipeline.session import log_file, start_session
+    from recado.pipeline.session import forget_log, start_session
 
     session = start_session("recado-tests", "local[2]", {"spark.sql.shuffle.partitions": "2", **PLAIN_PLANS})
     yield session
     session.stop()
-    log_file().unlink(missing_ok=True)
+    forget_log()
+
+
+@pytest.fixture(params=["store", pytest.param("viewfs", marks=pytest.mark.long)])
+def far_url(request, spark, tmp_path, monkeypatch):
+    """``tmp_path / "far"`` at a URL; the working folder is another.
+
+    Two file systems that Spark's own jars bring stand for all: ``viewfs``, which renames in one step, and another
+    scheme laid over local files, which is taken for an object store because nothing is known of it. Only the output of
+    streams asks which of the two it has: that test has both, the others have the second one unless long tests run.
+    """
+    name = f"m{uuid4().hex[:8]}"
+    conf = spark._jsc.hadoopConfiguration()
+    conf.set("fs.store.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    conf.set("fs.viewfs.overload.scheme.target.store.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    conf.set(f"fs.viewfs.mounttable.{name}.link./data", f"file://{tmp_path}/far")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("RECADO_COPIES", str(tmp_path / "copies"))
+    yield f"{request.param}://{name}/data"
+    assert list((tmp_path / "here").iterdir()) == []  # no URL became a folder
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ import inspect
 import sys
 import textwrap
 
+from recado.errors import RecadoError
+
 
 def mutate(monkeypatch, function, old, new):
     """Put the error in, in the class or wherever the function is known; the function as it is now."""
@@ -28,3 +30,27 @@ def replace(monkeypatch, function, wrong):
         if getattr(module, "__name__", "").startswith("recado."):
             for name in [name for name, value in list(vars(module).items()) if value is function]:
                 monkeypatch.setattr(module, name, wrong)
+
+
+def scripts(module):
+    """The scripted runs of a module of tests, with their values: those that need nothing, or one of several values."""
+    for name, test in vars(module).items():
+        if name.startswith("test_") and inspect.isfunction(test):
+            marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+            if any(mark.name == "long" for mark in getattr(test, "pytestmark", ())):
+                continue
+            if not marks and not inspect.signature(test).parameters:
+                yield test, ()
+            elif len(marks) == 1 and "," not in str(marks[0].args[0]):
+                values = [value for value in marks[0].args[1] if not getattr(value, "marks", ())]
+                yield from ((test, (value,)) for value in values)
+
+
+def is_found(runs):
+    """Does one of the runs notice the error that is in the code now?"""
+    for run, values in runs:
+        try:
+            run(*values)
+        except (AssertionError, AttributeError, LookupError, RecadoError, TypeError, ValueError):
+            return True
+    return False

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from client.service import Background
 from recado.filters.records import read_subscription
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -39,7 +40,8 @@ EXPECTED = {
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, "make_sample.py", "make_exchange.py"}
+    elsewhere = {"make_sample.py", "make_exchange.py", "forest_fire.py"}  # the last in tests/radio
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, *elsewhere}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -77,3 +79,10 @@ def test_make_sample_explains_itself(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["make_sample.py"])
     with pytest.raises(SystemExit, match="Writes the sample"):
         runpy.run_path(str(EXAMPLES / "make_sample.py"), run_name="__main__")
+
+
+def test_the_example_of_going_away_runs_with_a_service_that_is_elsewhere(tmp_path, monkeypatch, capsys):
+    with Background(tmp_path) as server:
+        monkeypatch.setenv("RECADO_URL", server.url)
+        runpy.run_path(str(EXAMPLES / "away_and_back.py"), run_name="__main__")
+    assert capsys.readouterr().out == EXPECTED["away_and_back.py"]

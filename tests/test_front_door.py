@@ -224,6 +224,7 @@ def test_without_extras_everything_but_the_index_is_there():
     [
         (["serve"], "server"),
         (["backup", "copy"], "server"),
+        (["doctor"], "server"),
         (["log", "info", "log"], "server"),
         (["match", "subscriptions", "events"], "matching"),
         (["demo"], "all"),
@@ -300,7 +301,7 @@ def test_the_wheel_alone_is_a_client(tmp_path):
     (wheel,) = tmp_path.glob("recado-*.whl")
     prepare(sys.executable, "-m", "venv", tmp_path / "venv")
     python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "recado"
-    prepare(python, "-m", "pip", "install", "--constraint", ROOT / "constraints.txt", wheel)
+    prepare(sys.executable, "-m", "uv", "pip", "install", "--python", python, "-c", ROOT / "constraints.txt", wheel)
 
     def run(*arguments):
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -14,6 +14,7 @@ import re
 import tokenize
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ FOLDERS = {
     "src/recado/semantics": "Semantics",
     "experiments/semantics": "Semantics",
     "docs/experiments/semantics": "Semantics",
+    "benchmarks/sim_peers": "Super nodes",
+    "src/recado/protocols/supernodes": "Super nodes",
+    "experiments/supernodes": "Super nodes",
+    "docs/experiments/super-nodes": "Super nodes",
+    "src/recado/protocols/sensors": "Sensor network",
+    "src/recado/radio": "Sensor network",
+    "src/recado/sim/radio": "Sensor network",
+    "experiments/sensornetwork": "Sensor network",
+    "docs/experiments/sensor-network": "Sensor network",
 }
 
 NUMBER = r"\d{1,2}(?:\.\d{1,2}){0,3}"
@@ -59,11 +69,13 @@ CITED = re.compile(
     rf"|\bdocument(?:'s)?,? (?:sections? )?({NUMBERS})(?=[\s),;:.]|$)"
     rf"|\(({NUMBERS}) of the [\w-]+ document"
 )
-BARE = re.compile(rf"\((?![01]\.0)({NUMBERS})(?=[),;])|\(({NUMBERS}) and A-")
+BARE = re.compile(rf"(?<!\w)\((?![01]\.0|0\))({NUMBERS})(?=[),;])|\(({NUMBERS}) and A-")
 ID = re.compile(r"\bER\d+\b|\bA-\d\d\b|\b\d+(?:\.\d+)?-[AR]\d+\b")
 IDS = re.compile(r"\b(ER|A-)(\d+) to (?:\1)(\d+)\b")
 EXPERIMENTS, REPORTS = "experiments/", "docs/experiments/"
 NAMED_ID = re.compile(rf"\b(?:erratum|question) ({ID.pattern})")
+OUTLINED = re.compile(rf"\boutline ({NUMBERS})|({NUMBERS}) of the outline")
+"""How an experiment says that it means a number of the outline."""
 OTHERS = re.compile(r"(?:RFCs?|CESQL)[^;)\n]*")
 
 
@@ -166,15 +178,20 @@ def pages() -> list[Path]:
     return [path for path in sorted((ROOT / "docs").rglob("*.md")) if path != PAGE]
 
 
-def cited() -> Iterator[tuple[str, str, str]]:
+@cache
+def cited() -> list[tuple[str, str, str]]:
     """Where, which document, which number."""
-    for path in modules():
-        for line, text in texts(path):
-            for title, number in citations(path, text, bare=folder_of(path) is not None):
-                yield f"{path.relative_to(ROOT)}:{line}", title, number
-    for path in pages():
-        for title, number in citations(path, path.read_text(encoding="utf-8"), bare=False):
-            yield str(path.relative_to(ROOT)), title, number
+    in_code = [
+        (f"{path.relative_to(ROOT)}:{line}", title, number)
+        for path in modules()
+        for line, text in texts(path)
+        for title, number in citations(path, text, bare=folder_of(path) is not None)
+    ]
+    return in_code + [
+        (str(path.relative_to(ROOT)), title, number)
+        for path in pages()
+        for title, number in citations(path, path.read_text(encoding="utf-8"), bare=False)
+    ]
 
 
 @pytest.mark.parametrize("title", DOCUMENTS)
@@ -209,7 +226,7 @@ def test_citations_are_found(text, expected):
 
 def test_every_section_that_is_cited_is_in_the_outline():
     found = [one for one in cited() if not one[0].startswith((EXPERIMENTS, REPORTS))]
-    assert {title for _, title, _ in found} >= {"Trees", "Mobility", "Semantics"}
+    assert {title for _, title, _ in found} == set(DOCUMENTS)
     assert len(found) > 120
     known = {title: outline(title) | own(title) for title in DOCUMENTS}
     assert not [one for one in found if one[2] not in known[one[1]]]
@@ -217,9 +234,21 @@ def test_every_section_that_is_cited_is_in_the_outline():
 
 def test_every_section_that_an_experiment_cites_stands_behind_the_outline():
     found = [one for one in cited() if one[0].startswith(EXPERIMENTS)]
-    assert {title for _, title, _ in found} == {"Trees", "Mobility", "Semantics"}
+    assert {title for _, title, _ in found} >= {"Trees", "Mobility", "Semantics", "Super nodes"}
     known = {title: behind(title) for title in DOCUMENTS}
     assert not [one for one in found if one[2] not in known[one[1]]]
+
+
+def test_every_number_of_an_outline_that_an_experiment_names_is_in_it():
+    places = [path for kind in ("*.py", "*.toml") for path in sorted((ROOT / "experiments").rglob(kind))]
+    found = [
+        (path.relative_to(ROOT).as_posix(), number)
+        for path in places
+        for one in OUTLINED.finditer(path.read_text(encoding="utf-8"))
+        for number in expand(one[1] or one[2])
+    ]
+    assert len(found) >= 10
+    assert not [one for one in found if one[1] not in outline(folder_of(ROOT / one[0]))]
 
 
 def test_every_section_that_a_report_cites_is_known():
@@ -242,7 +271,7 @@ def test_every_id_that_is_cited_is_in_a_list_of_errata():
     assert not [one for one in found if one[1] not in known]
 
 
-PLACE = re.compile(rf"\b(?:chapters?|sections?|figures?|tables?) ({NUMBERS})")
+PLACE = re.compile(rf"\b(?:chapters?|sections?|figures?|tables?|formulas?) ({NUMBERS})")
 
 
 def read_place(place: str) -> tuple[list[str], list[str]]:
@@ -264,10 +293,18 @@ def test_places_are_read(place, numbers, named):
     assert read_place(place) == (numbers, named)
 
 
-@pytest.mark.parametrize("name", ["trees", "mobility", "semantics"])
-def test_every_place_of_a_published_value_is_known(name):
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("trees", "Trees"),
+        ("mobility", "Mobility"),
+        ("semantics", "Semantics"),
+        ("supernodes", "Super nodes"),
+        ("sensornetwork", "Sensor network"),
+    ],
+)
+def test_every_place_of_a_published_value_is_known(name, title):
     """``section 4.4.4.2, erratum ER19``: the document's own section, figure or table, and a line of its errata."""
-    title = name.capitalize()
     data = tomllib.loads((ROOT / "experiments" / name / "expected.toml").read_text(encoding="utf-8"))
     places = {line["place"] for sort in ("values", "claims", "points") for line in data.get(sort, [])}
     assert places

@@ -19,6 +19,11 @@ from typing import BinaryIO
 DRAFT = ".draft"
 
 
+PRIVATE = 0o600
+"""For what only its owner may read: events, subscriptions, secrets. Their folders are ``PRIVATE_FOLDER``."""
+PRIVATE_FOLDER = 0o700
+
+
 def create(path: Path, mode: int = 0o666) -> BinaryIO:
     """Open a new file for writing, in place of any older one; ``mode`` is its permissions from the beginning on."""
     path.unlink(missing_ok=True)
@@ -82,8 +87,8 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
     sync_folder(path.parent)
 
 
-def copy(path: Path, target: Path) -> None:
+def copy(path: Path, target: Path, mode: int = 0o666) -> None:
     """Put the same bytes under another name, on stable storage."""
-    with path.open("rb") as source, create(target) as file:
+    with path.open("rb") as source, create(target, mode) as file:
         shutil.copyfileobj(source, file)
         sync(file)

@@ -191,6 +191,7 @@ def quick_run(tmp_path_factory):
         yield code, folder
 
 
+@pytest.mark.long
 def test_a_quick_run_has_no_surprises(quick_run, capsys, monkeypatch):
     code, folder = quick_run
     monkeypatch.setenv("RECADO_DATA", str(folder / "data"))
@@ -203,6 +204,7 @@ def test_a_quick_run_has_no_surprises(quick_run, capsys, monkeypatch):
     assert last["summary"]["not measured"] < 20
 
 
+@pytest.mark.long
 def test_the_report_is_whole(quick_run):
     folder = quick_run[1] / "report"
     text = (folder / "report.md").read_text()
@@ -213,6 +215,7 @@ def test_the_report_is_whole(quick_run):
     assert "Not run: there is no Portuguese lexicon" in text
 
 
+@pytest.mark.long
 def test_numbers_of_a_run(quick_run, monkeypatch):
     from experiments.run import read_all
 

@@ -3,18 +3,19 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from experiments.base import Results, load
 from experiments.expected import ExperimentError, judge
 from experiments.report import write_report
 from experiments.supernodes.deliveries import Deliveries
 from experiments.supernodes.measure import measure
+from experiments.supernodes.peers import PeerRecord, Peers, Population
 from experiments.supernodes.plan import DEFAULT, FULL, QUICK, studies, variants
 from experiments.supernodes.stints import LAYER, SUB, Stints
-from experiments.supernodes.world import Entries, Run, measure_run
+from experiments.supernodes.world import Entries, Run, failing_peers, measure_run
 from recado.protocols.supernodes import SuperNodeSettings
 from recado.protocols.supernodes.messages import RoleChanged
-from recado.sim.peers import PeerRecord, Peers, Population
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_the_report_has_every_table_and_figure(results, tmp_path):
 
 def test_every_line_names_something_that_is_measured_in_the_full_size():
     """A typing error in the name of a measurement would be "not measured" for ever."""
-    experiment = load("super-nodes", full=True)
+    experiment = load("super-nodes", "full")
     answers = dict.fromkeys(_METRICS, 1.0)
     answers |= {f"layer.{way}.bin.{hour}": 1.0 for way in ("up", "down") for hour in range(8)}
     answers |= {f"cause.{name}.rate": 1.0 for name in ("joins", "leaves", "endpoints", "filters", "keep-alive")}
@@ -60,6 +61,7 @@ _METRICS = (
     "share.k", "share.k_per_active", "entries.share", "entries.rate", "entries.concurrent", "entries.budget.share",
     "activations.share", "takeovers.seconds", "takeovers.standby", "delivered.all", "delivered.super", "delivered.sub",
     "latency", "stale_seconds", "false_positives", "violations", "budget",
+    "brothers.known", "family.keep-alive.rate", "family.brothers.rate",
 )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def test_a_row_tells_its_reason_only_while_it_differs():
 
 def test_other_experiments_have_no_full_size():
     with pytest.raises(ExperimentError, match="mobility has no other size"):
-        load("mobility", full=True)
+        load("mobility", "full")
 
 
 # --- the plan --------------------------------------------------------------------------------------------------------
@@ -116,7 +118,8 @@ def test_the_full_size_is_the_document_s_own():
     assert runs["base-1.05"].rate == pytest.approx(1.05)
     assert runs["events-all"].rate == pytest.approx(0.7)
     assert {(run.hours, run.warm_up_hours, run.session_hours) for run in runs.values()} == {(23, 8, 4)}
-    assert runs["sizer-increment"].options == {"budget_bytes_per_second": 120}
+    assert runs["sizer-increment"].options == {"budget_bytes_per_second": 120, "leaves": "leader"}
+    assert runs["events-all"].options == {}  # where events are published, whoever finds a departure spreads it
 
 
 def test_every_quick_variant_is_one_of_the_default_size():
@@ -240,5 +243,77 @@ def test_a_lost_delivery_lowers_the_share():
 
 
 def test_the_same_run_gives_the_same_numbers():
-    run = Run(rate=0.05, hours=0.4, warm_up_hours=0.2, session_hours=0.2, workload="nested", causes=True)
-    assert measure_run(run) == measure_run(run)
+    run = Run(rate=0.05, hours=0.4, warm_up_hours=0.2, session_hours=0.2, workload="nested", causes=1.0)
+    one, other = measure_run(run), measure_run(run)
+    cost = ("processor.minutes", "memory.gigabytes")
+    assert {name: one[name] for name in one if name not in cost} == {
+        name: other[name] for name in other if name not in cost
+    }
+
+
+def test_causes_can_be_counted_of_some_peers():
+    """Nothing else changes, and the means by cause are about the same."""
+    all, some = (
+        measure_run(Run(rate=0.05, hours=2.0, warm_up_hours=0.5, session_hours=0.5, causes=share))
+        for share in (1.0, 0.5)
+    )
+    for name, value in all.items():
+        if not name.startswith(("cause.", "processor.", "memory.")):
+            assert some[name] == value
+    assert some["cause.joins"] != all["cause.joins"]
+    assert some["cause.joins"] == pytest.approx(all["cause.joins"], rel=0.25)
+
+
+# --- R20: what else could be the published loss ----------------------------------------------------------------------
+
+
+def test_a_peer_that_is_joining_counts_only_if_it_is_asked_for():
+    peers = Peers(Population(rate=0.01, filters="accept_all"), SuperNodeSettings(event_repair=False), 1)
+    for number in range(4):
+        peers.arrive(math.inf, number)
+        peers.run(60)
+    peers.run(120)
+    events = Deliveries(peers, 30.0)
+    peers.on_delivery = events.delivered
+    peers.arrive(math.inf, 9)  # it has just come: nobody can have an event for it yet
+    events.publish_until(peers.simulation.now + 1)
+    peers.run(700)
+    numbers = events.numbers()
+    assert numbers["delivered.all"] == pytest.approx(100)
+    assert numbers["joining"] == pytest.approx(1 / 4)
+    assert numbers["delivered.with_joining"] == pytest.approx(100 * 3 / 4)
+
+
+def _reached(failure_prob, count=60):
+    settings = SuperNodeSettings(event_repair=False, families=False, filter_pieces=0, serving="always")
+    make = failing_peers(settings, failure_prob)
+    peers = Peers(Population(rate=0.01, filters="accept_all"), settings, 1, make=make)
+    for number in range(count):
+        peers.arrive(math.inf, number)
+        peers.run(2)
+    peers.run(200)
+    event = peers.publish(0, 1.0)
+    peers.run(60)
+    return {node for _, node, id in peers.deliveries if id == event.id}
+
+
+def test_a_member_that_fails_takes_its_part_of_the_tree_with_it():
+    assert len(_reached(0.0)) == 60
+    assert 2 < len(_reached(1.0)) <= 1 + SuperNodeSettings().event_fanout  # the publisher, and those it gave it to
+    assert len(_reached(1.0)) < len(_reached(0.2)) < 60
+
+
+def test_the_failure_of_members_is_a_setting_of_a_run():
+    run = Run(rate=0.05, hours=0.75, warm_up_hours=0.35, session_hours=0.25, workload="accept_all", redundancy=0.2)
+    whole, failing = (measure_run(replace(run, interior_failure_prob=share)) for share in (0.0, 0.5))
+    assert failing["delivered.all"] < whole["delivered.all"] - 5
+    assert failing["false_positives"] == 0
+
+
+def test_brothers_that_ask_know_each_other_and_pay_for_it_apart():
+    run = Run(rate=0.05, hours=1.5, warm_up_hours=0.75, session_hours=0.5, redundancy=0.8)
+    by_list, by_asking = (measure_run(replace(run, options={"brothers": way})) for way in ("chain", "enquiry"))
+    assert by_list["brothers.known"] > 0.98
+    assert by_asking["brothers.known"] > 0.98
+    assert by_list["family.brothers.rate"] == 0 < by_asking["family.brothers.rate"]
+    assert by_asking["family.keep-alive.rate"] < by_list["family.keep-alive.rate"]

@@ -33,8 +33,9 @@ def test_large():
 
 def test_covering():
     rows = beyond.study_covering(count=60, redundancies=(0.2,), seconds=200.0)
-    (plain, same), (more, fewer) = both(rows[:2]), both(rows[2:])
+    (plain, same), (some, less), (more, fewer) = both(rows[:2]), both(rows[2:4]), both(rows[4:])
     assert plain["super_share"] == same["super_share"]
+    assert less["super_share"] < some["super_share"]
     assert fewer["super_share"] < more["super_share"] / 2
 
 

@@ -135,6 +135,7 @@ def quick_run(tmp_path_factory):
     return code, folder
 
 
+@pytest.mark.long
 def test_a_quick_run_has_no_surprises_and_its_report_can_be_made_again(quick_run, tmp_path, capsys):
     code, folder = quick_run
     arguments = ["--quick", "--out", str(folder), "--docs", str(tmp_path), "--json"]
@@ -151,6 +152,7 @@ def test_a_quick_run_has_no_surprises_and_its_report_can_be_made_again(quick_run
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
 
 
+@pytest.mark.long
 def test_the_report_is_whole_in_both_forms(quick_run):
     folder = quick_run[1] / "report"
     text = (folder / "report.md").read_text()
@@ -165,6 +167,7 @@ def test_the_report_is_whole_in_both_forms(quick_run):
     assert "become publisher, no subscriptions yet | become publisher, among subscriptions" in text
 
 
+@pytest.mark.long
 def test_what_was_run_is_not_run_again(quick_run, monkeypatch):
     monkeypatch.setattr("experiments.run.execute_runs", lambda runs, workers: [] if not runs else 1 / 0)
     told = []

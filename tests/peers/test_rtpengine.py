@@ -28,9 +28,16 @@ USER, BROKER = "sip:user1@lac.example", "sip:broker@lac.example"
 class RtpEngine:
     def __init__(self, folder):
         self.port, first = free_port(), free_port() // 2 * 2
-        command = ["rtpengine", "--foreground", "--log-stderr", "--table=-1", "--interface=127.0.0.1"]
+        # Without the system's configuration, whose fixed ports another rtpengine may have.
+        command = [
+            "rtpengine",
+            "--config-file=none",
+            "--foreground",
+            "--log-stderr",
+            "--table=-1",
+            "--interface=127.0.0.1",
+        ]
         command += [f"--listen-ng=127.0.0.1:{self.port}", f"--port-min={first}", f"--port-max={first + 100}"]
-        command += [f"--listen-cli=127.0.0.1:{free_port()}"]  # its usual port may be taken by another rtpengine
         command += ["--num-threads=1", "--pidfile", str(folder / "rtpengine.pid")]
         self._log = (folder / "rtpengine.log").open("wb")
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
