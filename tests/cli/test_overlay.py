@@ -39,7 +39,7 @@ def own_runtime(tmp_path_factory, monkeypatch):
 
 
 def eventually(condition):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)

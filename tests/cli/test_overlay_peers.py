@@ -34,7 +34,7 @@ def own_runtime(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("RECADO_RUNTIME", str(tmp_path_factory.mktemp("r")))
 
 
-def eventually(condition, seconds=30):
+def eventually(condition, seconds=90):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

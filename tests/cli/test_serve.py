@@ -68,7 +68,7 @@ def test_a_service_starts_reloads_is_copied_and_drains(tmp_path, capfd):
 def _until(condition):
     import time
 
-    for _ in range(500):
+    for _ in range(5_000):
         if condition():
             return
         time.sleep(0.02)

@@ -77,14 +77,14 @@ async def _pump(reader, writer):
     writer.transport.abort()
 
 
-async def eventually(condition, seconds=10.0):
+async def eventually(condition, seconds=60.0):
     end = asyncio.get_running_loop().time() + seconds
     while not condition():
         assert asyncio.get_running_loop().time() < end, "it did not happen"
         await asyncio.sleep(0.005)
 
 
-async def collect(subscription, count, seconds=20.0):
+async def collect(subscription, count, seconds=60.0):
     """The next so many, each acknowledged."""
     found = []
     async with asyncio.timeout(seconds):

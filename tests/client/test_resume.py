@@ -174,7 +174,7 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path):
             left = await first.subscribe("Price < 25").ready()
             first._session._driver.transport.disconnect()
             async with connect(server, device="phone") as second:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while await second.subscriptions():
                         await asyncio.sleep(0.01)
                 assert left.id not in second._session._agent.session.table.subscriptions

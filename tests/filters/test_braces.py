@@ -191,10 +191,10 @@ def test_refuses_with_a_place_and_a_reason(text, position, words):
 def test_hostile_texts_are_refused_in_milliseconds(text):
     best = math.inf
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         with pytest.raises(FilterError):
             parse(text)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     assert best < 0.05
 
 

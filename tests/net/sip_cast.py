@@ -50,7 +50,7 @@ class Player:
             self.do("answer", event.call, self.media())
         self._news.set()
 
-    async def until(self, kind, count=1, seconds=10):
+    async def until(self, kind, count=1, seconds=60):
         async with asyncio.timeout(seconds):
             while len(found := [one for one in self.events if isinstance(one, kind)]) < count:
                 self._news.clear()

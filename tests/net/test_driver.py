@@ -41,7 +41,7 @@ def run(scene):
     async def bounded():
         complaints = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
-        await asyncio.wait_for(scene(complaints), 20)
+        await asyncio.wait_for(scene(complaints), 60)
 
     asyncio.run(bounded())
 

@@ -20,7 +20,7 @@ QUICK = OverlayLimits(
 )
 
 
-def run(test, seconds=30):
+def run(test, seconds=120):
     """Run an async test; it may not take too long, and no task may be left behind."""
 
     async def whole():

@@ -21,7 +21,7 @@ def path_of(name, overlay="recado"):
 
 
 def eventually(condition):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

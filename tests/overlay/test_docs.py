@@ -61,7 +61,7 @@ class Session:
         with log.open("w") as file:
             self.processes.append(subprocess.Popen([RECADO, *words], stderr=file))
         lines = len(shown.splitlines())
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while len(log.read_text().splitlines()) < lines and time.monotonic() < end:
             time.sleep(0.02)
         self.compare(words, shown, "\n".join(log.read_text().splitlines()[:lines]))

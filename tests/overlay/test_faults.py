@@ -167,7 +167,7 @@ def test_a_subscriber_that_leaves_and_one_that_joins():
 # -- real processes
 
 
-def wait_until(condition, seconds=40.0):
+def wait_until(condition, seconds=90.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "too late"

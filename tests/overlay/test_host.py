@@ -22,7 +22,7 @@ def host(nodes, then):
         while not all(socket_path("recado", one.name).exists() for one in nodes) and not hosting.done():
             await asyncio.sleep(0.005)
         await then()
-        return await asyncio.wait_for(hosting, 20)
+        return await asyncio.wait_for(hosting, 60)
 
     return asyncio.run(whole())
 

@@ -105,7 +105,7 @@ CALLED = scenario(
 )
 
 
-async def run_sipp(folder, text, *arguments, host="127.0.0.1", seconds=20):
+async def run_sipp(folder, text, *arguments, host="127.0.0.1", seconds=60):
     """Play a scenario to its end; the output, and 0 if every call went as written."""
     path = folder / "scenario.xml"
     path.write_text(text)

@@ -178,7 +178,7 @@ def test_a_call_that_is_cancelled(home):
         broker.do("register")
         await broker.until(Registered)
         call = agent.do("invite", BROKER, agent.media())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while "proceeding" not in agent.agent.inspect()["clients"].values():
                 await asyncio.sleep(0.01)
         agent.do("bye", call)

@@ -89,7 +89,7 @@ class Data:
         self.sock.sendto(text, (to.media.host, to.media.port))
 
     async def receive(self):
-        return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.sock, 2_000), 5)
+        return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.sock, 2_000), 60)
 
 
 async def exchange(agent, broker, at_agent, at_broker):

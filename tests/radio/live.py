@@ -37,7 +37,7 @@ def kill(client, node):
     pid = client.ask(node, "count")["process"]
     os.kill(pid, signal.SIGKILL)
     client.forget(node)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             os.kill(pid, 0)

@@ -42,7 +42,7 @@ def test_what_is_subscribed_comes(scene, capsys):
         stdout=subprocess.PIPE,
     )
     with open_scene() as client:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while "hot" not in client.ask("n2", "show")["machine"]["subscriptions"] and time.monotonic() < end:
             time.sleep(0.05)
         client.wait_until_quiet()

@@ -219,6 +219,6 @@ def test_without_an_administrators_token_it_says_what_is_missing(tmp_path):
             await server.engine.when_loaded()
             gateway = Gateway(tmp_path / "n0.radio", server.url, ("Sample",), tmp_path / "s.json", 0.1)
             with pytest.raises(Exception, match="recado token add gateway --user gateway --admin"):
-                await asyncio.wait_for(gateway.run(), 20)
+                await asyncio.wait_for(gateway.run(), 60)
 
     asyncio.run(play())

@@ -56,7 +56,7 @@ class Agent:
             for number, message in enumerate(self.unread):
                 if isinstance(message, kind) and where(message):
                     return self.unread.pop(number)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 self.unread += m.from_service(await self.socket.recv())
 
     async def ask(self, message, kind=m.Ok):
@@ -91,7 +91,7 @@ async def agent(server, user="ana", device="d", **hello):
         yield found
 
 
-async def until(condition, seconds=10):
+async def until(condition, seconds=60):
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -48,7 +48,7 @@ async def wire(server):
 
 async def said(server, *sent, upgrade=False):
     """Send bytes, and read until the service closes the connection."""
-    async with wire(server) as (reader, writer), asyncio.timeout(10):
+    async with wire(server) as (reader, writer), asyncio.timeout(60):
         if upgrade:
             writer.write(UPGRADE)
             await reader.readuntil(b"\r\n\r\n")
@@ -72,14 +72,14 @@ async def is_well(server):
 def test_slow_loris_is_closed_whatever_it_is_slow_with(tmp_path):
     async def check():
         async with serving(tmp_path, sessions={"hello_seconds": 0.3}) as server:
-            async with wire(server) as (reader, writer), asyncio.timeout(5):  # nothing at all
+            async with wire(server) as (reader, writer), asyncio.timeout(60):  # nothing at all
                 assert b" 408 " in await reader.read()
-            async with wire(server) as (reader, writer), asyncio.timeout(5):  # a header now and then
+            async with wire(server) as (reader, writer), asyncio.timeout(60):  # a header now and then
                 writer.write(b"GET /healthz HTTP/1.1\r\n")
                 drip = asyncio.create_task(_drip(writer, b"X: y\r\n"))
                 assert b" 408 " in await reader.read()
                 drip.cancel()
-            async with wire(server) as (reader, writer), asyncio.timeout(5):  # a body that never ends
+            async with wire(server) as (reader, writer), asyncio.timeout(60):  # a body that never ends
                 writer.write(
                     b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nX-Recado-User: a\r\n"
                     b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
@@ -87,7 +87,7 @@ def test_slow_loris_is_closed_whatever_it_is_slow_with(tmp_path):
                 drip = asyncio.create_task(_drip(writer, b" "))
                 assert b" 408 " in await reader.read()
                 drip.cancel()
-            async with wire(server) as (reader, writer), asyncio.timeout(5):  # a WebSocket without HELLO
+            async with wire(server) as (reader, writer), asyncio.timeout(60):  # a WebSocket without HELLO
                 writer.write(UPGRADE)
                 assert b"no HELLO came in time" in await reader.read()
             await until(lambda: server.gateway.connections == 0)
@@ -102,7 +102,7 @@ def test_the_rest_of_a_refused_body_is_not_waited_for_for_ever(tmp_path):
     async def check():
         async with serving(tmp_path, sessions={"hello_seconds": 0.3}) as server:
             for head in (b"POST /v1/events HTTP/1.1\r\nAuthorization: Bearer wrong", b"GET /healthz HTTP/1.1"):
-                async with wire(server) as (reader, writer), asyncio.timeout(5):
+                async with wire(server) as (reader, writer), asyncio.timeout(60):
                     writer.write(head + b"\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
                     drip = asyncio.create_task(_drip(writer, b" "))
                     assert (await reader.read()).startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 200 "))
@@ -114,7 +114,7 @@ def test_the_rest_of_a_refused_body_is_not_waited_for_for_ever(tmp_path):
 
 def test_a_connection_goes_on_after_the_whole_of_a_refused_body(tmp_path):
     async def check():
-        async with serving(tmp_path) as server, wire(server) as (reader, writer), asyncio.timeout(5):
+        async with serving(tmp_path) as server, wire(server) as (reader, writer), asyncio.timeout(60):
             for status in (b"401", b"401"):
                 writer.write(
                     b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\n"
@@ -318,7 +318,7 @@ def test_who_is_refused_and_stays_is_closed(tmp_path):
             writer.write(UPGRADE + frame(b"x" * 5_000))
             await reader.read()
             writer.write(b"y" * 1_000)
-            await until(lambda: server.gateway.connections == 0, 5)
+            await until(lambda: server.gateway.connections == 0)
 
     run(check())
 
@@ -379,7 +379,7 @@ def test_a_compression_bomb_is_not_inflated(tmp_path):
                 assert not socket.protocol.extensions  # offered, and not taken
             packer = zlib.compressobj(9, zlib.DEFLATED, -15)
             bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush(zlib.Z_SYNC_FLUSH)
-            async with wire(server) as (reader, writer), asyncio.timeout(10):
+            async with wire(server) as (reader, writer), asyncio.timeout(60):
                 writer.write(UPGRADE + frame(HELLO))
                 await reader.readuntil(b"WELCOME")
                 writer.write(frame(bomb[:-4], 0xC1))

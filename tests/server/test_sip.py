@@ -459,7 +459,7 @@ class Caller:
         return self.endpoint.invite("sip:broker@localhost", wanted)
 
     async def next(self, kind):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not isinstance(event := await self.told.get(), kind):
                 pass
         return event

@@ -321,7 +321,7 @@ def test_slow_targets_of_one_user_hold_up_no_other(tmp_path):
                 assert (await eve.post("/v1/subscriptions", json=slow)).status_code == 201
             await subscribe(client, target.url)
             await client.post("/v1/events", json=[{"id": str(n)} for n in range(20)])
-            await until(lambda: len(target.requests) == 20, seconds=5)
+            await until(lambda: len(target.requests) == 20, seconds=30)
             assert server.gateway.webhooks._places.held("eve") == 3
             assert len(under_way) == 3
         for writer in tarpits:
