@@ -13,7 +13,14 @@ import pytest
 from matching.exact.faults import FAULTS
 
 TESTS = Path(__file__).parents[1]
-SOME = list(FAULTS)[:4]
+PARTS = 2
+RARE = (
+    "the test of a set in a block leaves out its last value",
+    "what a matrix leaves of a batch is not verified",
+    "a column that was cut begins at its first row",
+)
+"""The four ways that are tried first do not find these; the others do, which takes as long as all the rest."""
+COMMON = [fault for fault in FAULTS if fault not in RARE]
 
 
 def hunt(*faults: str) -> dict[str, str]:
@@ -28,13 +35,17 @@ def hunt(*faults: str) -> dict[str, str]:
 
 
 def test_there_are_enough_of_them():
-    assert len(FAULTS) >= 40
+    assert len(COMMON) >= 40
+    assert len(COMMON) + len(RARE) == len(FAULTS)
 
 
-def test_some_are_found_and_nothing_where_there_is_none():
-    found = hunt(*SOME)
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nearly_all_are_found_by_the_first_ways_and_nothing_where_there_is_none(part):
+    some = COMMON[part::PARTS]
+    found = hunt(*some)
     assert found.pop("nothing") == ""
-    assert [fault for fault in SOME if not found[fault]] == []
+    assert [fault for fault in some if not found[fault]] == []
 
 
 @pytest.mark.long
