@@ -8,7 +8,7 @@ from experiments.base import Experiment
 from experiments.supernodes import plan
 from experiments.supernodes.beyond import STUDIES, Row, flatten
 from experiments.supernodes.figures import figures
-from experiments.supernodes.measure import BEYOND, measure
+from experiments.supernodes.measure import BEYOND, LARGE, measure, measure_large
 from experiments.supernodes.plan import DEFAULT, QUICK, Size, perform, studies
 from experiments.supernodes.stints import Numbers
 from experiments.supernodes.tables import tables
@@ -27,6 +27,18 @@ def _study(size: Size, variant: str, seed: int) -> Callable[[bool], Numbers]:
         return perform(QUICK, variant, seed) if variant in IN_QUICK_RUNS else {}
 
     return study
+
+
+LARGE_RUNS = (
+    "base-1.4", "base-1.05", "base-0.7", *(f"super-1.4-0.{tenth}" for tenth in (8, 6, 4, 2)), "k2", "k3", "k4",
+    "sizer-increment",
+)  # fmt: skip
+"""What costs are judged by has to be large enough (outline 4.9): headers, keep-alives and repairs of views do not
+shrink with the rate. So the usual evaluation has these runs of the middle size, too."""
+
+
+def _large(variant: str) -> Callable[[bool], Numbers]:
+    return lambda quick: {} if quick else perform(plan.MIDDLE, variant, 1)
 
 
 def _beyond(study: Callable[..., list[Row]], seed: int) -> Callable[[bool], Numbers]:
@@ -64,7 +76,10 @@ def _describe(size: Size, name: str) -> str:
         "headers, keep-alives and repairs of views do not shrink with the rate. The sizer does next "
         f"to nothing in this size, with {size.budget:g} B/s, a third of the mean upload as in the document: "
         "probably because a broadcast seldom carries more than one slot, which the leader uses itself. "
-        "What only the document's own size can tell is not judged."
+        f"So costs and the sizer are judged by {len(LARGE_RUNS)} larger runs, of the size `--middle`, with the "
+        f"document's rates divided by {1.4 / plan.MIDDLE.rate:g} and a budget of {plan.MIDDLE.budget:g} B/s; their "
+        "measurements have names that begin with `large`. In them the leader of the layer spreads departures, with the "
+        "joins that it gathered. What only the document's own size can tell is not judged."
     )
 
 
@@ -78,6 +93,7 @@ def _experiment(size: Size, name: str = "") -> Experiment:
         ),
         sweeps=(),
         studies={
+            **{f"{LARGE}{variant}-s1": _large(variant) for variant in LARGE_RUNS if not name},  # the longest first
             **{name: _study(size, variant, seed) for name, (variant, seed) in studies(size).items()},
             **{
                 f"{BEYOND}{title}-s{seed}": _beyond(study, seed)
@@ -86,7 +102,7 @@ def _experiment(size: Size, name: str = "") -> Experiment:
                 if not name  # they have a size of their own
             },
         },
-        measure=measure,
+        measure=measure_large if name else measure,
         tables=tables,
         figures=figures(),
         sources=SOURCES,

@@ -1,7 +1,8 @@
 """From the answers of runs to the numbers that values and claims are about.
 
-``VARIANT.METRIC`` is the mean over the seeds of a variant. Names without a variant compare several. What a size does
-not run is simply not there, and what was judged by it is "not measured".
+``VARIANT.METRIC`` is the mean over the seeds of a variant. Names without a variant compare several. Names that begin
+with ``large.`` are of the runs by which costs are judged: those of the middle size in the usual evaluation, and all
+runs in the larger ones. What a size does not run is simply not there, and what was judged by it is "not measured".
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ MEMBERSHIP = ("joins", "leaves", "endpoints", "filters")
 REDUNDANCIES = tuple(f"0.{tenth}" for tenth in range(1, 10))
 RATES = ("1.4", "1.05")
 
+EVERYWHERE = ("false_positives", "violations")
+"""What must not happen in any run."""
+
 BEYOND = "beyond "
 """Names of studies of what the document does not have begin with it."""
+
+LARGE = "large "
+"""So do names of studies of the usual evaluation that are runs of the middle size."""
 
 Sample = Mapping[str, Sequence[float]]
 
@@ -31,7 +38,7 @@ def samples(results: Results) -> dict[str, dict[str, list[float]]]:
     found: dict[str, dict[str, list[float]]] = {}
     known = {**studies(DEFAULT), **studies(MIDDLE), **studies(FULL)}
     for study, answers in results.studies.items():
-        if study.startswith(BEYOND):
+        if study.startswith((BEYOND, LARGE)):
             continue
         for name, value in answers.items():
             if isinstance(value, (int, float)):
@@ -56,7 +63,30 @@ def estimates(results: Results, variant: str, metric: str) -> Estimate | None:
     return estimate(values) if values else None
 
 
+def large_runs(results: Results) -> Results:
+    """The runs of the middle size that belong to a usual evaluation, as if they were one of their own."""
+    found = {name.removeprefix(LARGE): answers for name, answers in results.studies.items() if name.startswith(LARGE)}
+    return Results({}, {name: answers for name, answers in found.items() if answers}, results.quick)
+
+
 def measure(results: Results) -> Numbers:
+    """Of a usual evaluation."""
+    numbers, large = _measure(results), _measure(large_runs(results))
+    found = numbers | {f"large.{name}": value for name, value in large.items()}
+    for name in EVERYWHERE:
+        seen = [float(one[name]) for one in (numbers, large) if name in one]
+        if seen:
+            found[name] = fsum(seen)
+    return found
+
+
+def measure_large(results: Results) -> Numbers:
+    """Of a larger one: costs are judged by all of its runs."""
+    numbers = _measure(results)
+    return numbers | {f"large.{name}": value for name, value in numbers.items()}
+
+
+def _measure(results: Results) -> Numbers:
     found = samples(results)
     numbers: Numbers = {
         f"{variant}.{metric}": fsum(values) / len(values)
@@ -258,9 +288,8 @@ def _stale(get: _Get) -> Numbers:
 
 
 def _everywhere(get: _Get) -> Numbers:
-    """What must not happen in any run."""
     found: Numbers = {}
-    for what in ("false_positives", "violations"):
+    for what in EVERYWHERE:
         seen = [float(value) for name, value in get.numbers.items() if name.endswith(f".{what}")]
         if seen:
             found[what] = fsum(seen)

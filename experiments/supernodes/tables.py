@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from experiments.base import Results
 from experiments.blocks import Table
 from experiments.expected import show
-from experiments.supernodes.measure import beyond_samples, measure, samples
+from experiments.supernodes.measure import beyond_samples, large_runs, measure, samples
 from experiments.supernodes.plan import INTERIOR, STALE
 from recado.sim.runs.plot import estimate
 
@@ -19,7 +19,7 @@ UNKNOWN = "unknown"
 
 
 def tables(results: Results) -> Sequence[tuple[str, Table]]:
-    page = Page(results)
+    page, large = Page(results), large_runs(results)
     return [
         ("Tables 5.1, 5.2 and 5.11: parameters", _parameters()),
         ("Table 5.3: composition; published numbers in brackets", _composition(page)),
@@ -37,7 +37,18 @@ def tables(results: Results) -> Sequence[tuple[str, Table]]:
         ("Calibration (R20): what else could be the loss of 13 %", _origins(page)),
         ("Ablation A1: how brothers know each other; published in brackets", _brothers(page)),
         ("Ablations: whom to promote (A3), how filters are drawn (A2)", _ablations(page)),
+        *(_larger(Page(large)) if large.studies else ()),
         *((f"Beyond: `{study}`", _beyond(rows)) for study, rows in beyond_samples(results).items() if rows),
+    ]
+
+
+def _larger(page: Page) -> Sequence[tuple[str, Table]]:
+    """What costs and the sizer are judged by, where the other runs are too small for that."""
+    return [
+        ("Larger runs, table 5.7: cost in the layer, and entries; published in brackets", _costs(page)),
+        ("Larger runs, cost by redundancy: shares of the base's", _shares_of_base(page)),
+        ("Larger runs, tables 5.9 and 5.10: the sizer; published in brackets", _sizer(page)),
+        ("Larger runs: mean cost in three ways (R17), B/s in the layer", _means(page)),
     ]
 
 
@@ -201,6 +212,18 @@ def _costs(page: Page) -> Table:
         "first entries and takeovers, 1/s", "super session, h",
     )  # fmt: skip
     return _table(heads, rows)
+
+
+def _shares_of_base(page: Page) -> Table:
+    rows = [
+        (r, *(page.number(f"cost.{way}.{r}") for way in ("up", "down")), page.number(f"super-1.4-{r}.entries.share"))
+        for r in FOUR
+    ]
+    rows += [
+        (f"base, lambda {rate}", *(page.number(f"base.{way}.{rate}") for way in ("up", "down")), "1")
+        for rate in ("1.05", "0.7")
+    ]
+    return _table(("R", "up, of base", "down, of base", "P(SN) = entries / arrivals"), rows)
 
 
 def _times(page: Page) -> Table:

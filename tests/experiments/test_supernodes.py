@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from experiments.base import Results, load
 from experiments.expected import ExperimentError, judge
 from experiments.report import write_report
+from experiments.supernodes import experiment as experiment_of_peers
 from experiments.supernodes.deliveries import Deliveries
-from experiments.supernodes.measure import measure
+from experiments.supernodes.measure import measure, measure_large
 from experiments.supernodes.peers import PeerRecord, Peers, Population
-from experiments.supernodes.plan import DEFAULT, FULL, QUICK, studies, variants
+from experiments.supernodes.plan import DEFAULT, FULL, MIDDLE, QUICK, studies, variants
 from experiments.supernodes.stints import LAYER, SUB, Stints
 from experiments.supernodes.world import Entries, Run, failing_peers, measure_run
 from recado.protocols.supernodes import SuperNodeSettings
@@ -44,16 +45,24 @@ def test_the_report_has_every_table_and_figure(results, tmp_path):
         assert (tmp_path / f"{figure.name}.svg").stat().st_size > 1_000, figure.name
 
 
-def test_every_line_names_something_that_is_measured_in_the_full_size():
+@pytest.mark.parametrize(
+    ("size", "beyond_it"),
+    [
+        ("", ["5.7-base", "5.7-1", "5.7-2", "5.7-3", "5.7-4", "T1-lambda", "T2"]),
+        ("middle", []),
+        ("full", []),
+    ],
+)
+def test_every_line_names_something_that_is_measured(size, beyond_it):
     """A typing error in the name of a measurement would be "not measured" for ever."""
-    experiment = load("super-nodes", "full")
+    experiment = load("super-nodes", size)
     answers = dict.fromkeys(_METRICS, 1.0)
     answers |= {f"layer.{way}.bin.{hour}": 1.0 for way in ("up", "down") for hour in range(8)}
     answers |= {f"cause.{name}.rate": 1.0 for name in ("joins", "leaves", "endpoints", "filters", "keep-alive")}
-    measured = measure(Results({}, dict.fromkeys(experiment.studies, answers), False))
+    measured = experiment.measure(Results({}, dict.fromkeys(experiment.studies, answers), False))
     expected = experiment.expected()
-    judged = [judge(line, measured, False, expected.columns, full=True) for line in expected.lines]
-    assert [one.line.id for one in judged if one.verdict == "not measured"] == []
+    judged = [judge(line, measured, False, expected.columns, full=experiment.full) for line in expected.lines]
+    assert [one.line.id for one in judged if one.verdict == "not measured"] == beyond_it
 
 
 _METRICS = (
@@ -89,10 +98,32 @@ def test_verdicts_follow_the_numbers(line, right, wrong):
 
 
 def test_what_only_the_full_size_can_tell_is_not_judged_in_others():
-    claim = next(one for one in load("super-nodes").expected().claims if one.id == "T5")
-    measured = {"cost.up.0.8": 0.43, "cost.down.0.8": 0.43}
+    claim = next(one for one in load("super-nodes").expected().claims if one.id == "T1-lambda")
+    measured = {"entries.difference": 0.01}
     assert judge(claim, measured).verdict == "not measured"
     assert judge(claim, measured, full=True).verdict == "holds"
+
+
+def test_larger_runs_are_those_of_the_middle_size(monkeypatch):
+    monkeypatch.setattr(experiment_of_peers, "perform", lambda size, variant, seed: {"is": (size, variant, seed)})
+    studies_of = load("super-nodes").studies
+    assert studies_of["large k2-s1"](False) == {"is": (MIDDLE, "k2", 1)}
+    assert studies_of["large k2-s1"](True) == {}
+    assert not [name for name in load("super-nodes", "middle").studies if name.startswith("large")]
+
+
+def test_costs_are_judged_by_larger_runs():
+    """Those of a usual evaluation are apart from its own; what must not happen is counted in both."""
+    small, large = {"layer.up.rate": 50.0, "violations": 1}, {"layer.up.rate": 100.0, "violations": 2}
+    usual = {"base-1.4-s1": small, "super-1.4-0.8-s1": {"layer.up.rate": 30.0}}
+    larger = {"large base-1.4-s1": large, "large super-1.4-0.8-s1": {"layer.up.rate": 43.0}}
+    numbers = measure(Results({}, usual | larger, False))
+    assert (numbers["cost.up.0.8"], numbers["large.cost.up.0.8"]) == pytest.approx((0.6, 0.43))
+    assert numbers["violations"] == 3
+    numbers = measure(Results({}, usual, False))
+    assert "large.cost.up.0.8" not in numbers
+    assert numbers["violations"] == 1
+    assert measure_large(Results({}, usual, False))["large.cost.up.0.8"] == pytest.approx(0.6)
 
 
 def test_a_row_tells_its_reason_only_while_it_differs():
