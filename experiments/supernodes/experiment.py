@@ -78,8 +78,9 @@ def _describe(size: Size, name: str) -> str:
         "probably because a broadcast seldom carries more than one slot, which the leader uses itself. "
         f"So costs and the sizer are judged by {len(LARGE_RUNS)} larger runs, of the size `--middle`, with the "
         f"document's rates divided by {1.4 / plan.MIDDLE.rate:g} and a budget of {plan.MIDDLE.budget:g} B/s; their "
-        "measurements have names that begin with `large`. In them the leader of the layer spreads departures, with the "
-        "joins that it gathered. What only the document's own size can tell is not judged."
+        "measurements have names that begin with `large`, and figures 5.1, 5.2, 5.3 for lambda 1.4, 5.9, 5.10 and that "
+        "of the sizer show them. In them the leader of the layer spreads departures, with the joins that it gathered. "
+        "What only the document's own size can tell is not judged."
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.base import Figure, Results
 from experiments.expected import ExperimentError
 from experiments.supernodes.diagrams import family, membership_tree
-from experiments.supernodes.measure import samples
+from experiments.supernodes.measure import large_runs, samples
 from experiments.supernodes.plan import STALE
 from recado.sim.runs.plot import COLOURS, Estimate, Look, Point, Series, draw, estimate, new_figure, save, styled
 
@@ -172,6 +172,16 @@ def _sizer(results: Results, path: Path) -> None:
     _draw(lines, Look("hours since the first arrival", "share of peers in the layer"), path)
 
 
+def _larger(draw: _Drawing) -> _Drawing:
+    """The same from the larger runs of a usual evaluation: they are what tells of costs."""
+
+    def drawn(results: Results, path: Path) -> None:
+        large = large_runs(results)
+        draw(large if large.studies else results, path)
+
+    return drawn
+
+
 def figures() -> tuple[Figure, ...]:
     base = [(f"base-{rate}", f"lambda {rate}") for rate in ("1.4", "1.05", "0.7")]
     by_r = {rate: [(f"super-{rate}-{r}", f"R {r}") for r in ("0.2", "0.4", "0.6", "0.8")] for rate in RATES}
@@ -179,9 +189,13 @@ def figures() -> tuple[Figure, ...]:
     budget = [("super-1.4-0.8", "without"), ("sizer-increment", "with budget")]
     costs = (("layer.up.rate", ", up"), ("layer.down.rate", ", down"))
     return (
-        Figure("figure-5-1", "Figure 5.1: the base system, cost by session time", _sessions(base)),
-        Figure("figure-5-2", "Figure 5.2: the base system at lambda 1.4, upload by cause", _causes),
-        Figure("figure-5-3a", "Figure 5.3: super nodes, cost by time in the layer, lambda 1.4", _sessions(by_r["1.4"])),
+        Figure("figure-5-1", "Figure 5.1: the base system, cost by session time", _larger(_sessions(base))),
+        Figure("figure-5-2", "Figure 5.2: the base system at lambda 1.4, upload by cause", _larger(_causes)),
+        Figure(
+            "figure-5-3a",
+            "Figure 5.3: super nodes, cost by time in the layer, lambda 1.4",
+            _larger(_sessions(by_r["1.4"])),
+        ),
         Figure("figure-5-3b", "Figure 5.3: the same, lambda 1.05", _sessions(by_r["1.05"])),
         Figure("figure-5-4", "Figure 5.4: mean cost in the layer by redundancy", _by_redundancy(costs, COST)),
         Figure(
@@ -202,10 +216,12 @@ def figures() -> tuple[Figure, ...]:
         ),
         Figure("figure-5-8b", "Figure 5.8: the same, lambda 1.05", _sessions(by_r["1.05"], "sub")),
         Figure(
-            "figure-5-9", "Figure 5.9: stand-bys, cost by time in the layer (R 0.8)", _sessions(standby, log_y=True)
+            "figure-5-9",
+            "Figure 5.9: stand-bys, cost by time in the layer (R 0.8)",
+            _larger(_sessions(standby, log_y=True)),
         ),
-        Figure("figure-5-10", "Figure 5.10: with and without the sizer's budget (R 0.8)", _sessions(budget)),
-        Figure("sizer", "The sizer over time: share of peers in the layer (R 0.8)", _sizer),
+        Figure("figure-5-10", "Figure 5.10: with and without the sizer's budget (R 0.8)", _larger(_sessions(budget))),
+        Figure("sizer", "The sizer over time: share of peers in the layer (R 0.8)", _larger(_sizer)),
         Figure("stale", "What is lost without repair, by the time that departures stay in views", _stale),
         Figure("family", "A family before and after its father leaves, from a run", family),
         Figure("membership-tree", "The tree by which one membership event was spread, from a run", membership_tree),

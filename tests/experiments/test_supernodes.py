@@ -126,6 +126,17 @@ def test_costs_are_judged_by_larger_runs():
     assert measure_large(Results({}, usual, False))["large.cost.up.0.8"] == pytest.approx(0.6)
 
 
+def test_figures_of_costs_show_larger_runs(tmp_path):
+    bins = {f"layer.{way}.bin.{hour}": 1.0 + hour for way in ("up", "down") for hour in range(3)}
+    figure = next(one for one in load("super-nodes").figures if one.name == "figure-5-10")
+    for number, study in enumerate(("sizer-increment-s1", "large sizer-increment-s1")):
+        figure.draw(Results({}, {study: bins}, False), tmp_path / f"{number}.svg")
+    both = {"sizer-increment-s1": {}, "large sizer-increment-s1": bins}
+    figure.draw(Results({}, both, False), tmp_path / "both.svg")
+    with pytest.raises(ExperimentError, match="nothing was run"):
+        figure.draw(Results({}, {"sizer-increment-s1": bins, "large k2-s1": {"steps": 1}}, False), tmp_path / "no.svg")
+
+
 def test_a_row_tells_its_reason_only_while_it_differs():
     expected = load("super-nodes").expected()
     row = next(one for one in expected.rows if one.id == "5.7-2-entries")
