@@ -75,7 +75,7 @@ def _describe(size: Size, name: str) -> str:
         "the cost of sub nodes depend on redundancy alone and can be compared; costs in the layer cannot, since "
         "headers, keep-alives and repairs of views do not shrink with the rate. The sizer does next "
         f"to nothing in this size, with {size.budget:g} B/s, a third of the mean upload as in the document: "
-        "probably because a broadcast seldom carries more than one slot, which the leader uses itself. "
+        "a broadcast seldom carries more than one slot, which the leader uses itself. "
         f"So costs and the sizer are judged by {len(LARGE_RUNS)} larger runs, of the size `--middle`, with the "
         f"document's rates divided by {1.4 / plan.MIDDLE.rate:g} and a budget of {plan.MIDDLE.budget:g} B/s; their "
         "measurements have names that begin with `large`, and figures 5.1, 5.2, 5.3 for lambda 1.4, 5.9, 5.10 and that "
