@@ -8,6 +8,8 @@ import pytest
 
 from radio.live import kill, line_scene, living, publish, replace
 from recado.client import connect
+from recado.client.errors import Refused, SessionEnded, Unreachable
+from recado.errors import EventError, RecadoError
 from recado.filters.cost import check_filter
 from recado.filters.covering import covers
 from recado.filters.expression import format_expression, parse
@@ -111,6 +113,70 @@ def test_the_sample_keeps_its_own_attributes():
     sample = {"event": {"id": "e", "node": "mine"}, "node": "n5", "hops": 3}
     assert event_of(sample) == {"id": "e", "node": "mine", "hops": 3}
     assert event_of({**sample, "hops": None, "event": {"id": "e"}}) == {"id": "e", "node": "n5"}
+
+
+class Service:
+    """What a gateway publishes at: the outcome of each sample in turn, and what is stored."""
+
+    def __init__(self, outcomes):
+        self.outcomes, self.stored = list(outcomes), []
+
+    def publish_soon(self, event):
+        future = asyncio.get_running_loop().create_future()
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if isinstance(outcome, EventError):
+            raise outcome
+        if outcome is None:
+            self.stored.append(event["id"])
+            future.set_result(len(self.stored))
+        else:
+            future.set_exception(outcome)
+        return future
+
+
+def carried(tmp_path, monkeypatch, *rounds):
+    """A gateway that has six samples to carry, after these rounds of outcomes; what the last round raised."""
+
+    def ask_node(socket, do, **fields):
+        assert do == "samples"
+        return {"start": "s", "samples": [
+            {"number": n, "event": {"id": f"e{n}"}, "subscriptions": ["gateway-1"], "node": "n5", "hops": 2}
+            for n in range(1, 7) if n > fields["after"]
+        ]}  # fmt: skip
+
+    monkeypatch.setattr(gateway, "ask", ask_node)
+    one, stored, error = Gateway(tmp_path / "n0.radio", "recado://localhost:1", ("S",), tmp_path / "s.json"), [], None
+    for outcomes in rounds:
+        service, error = Service(outcomes), None
+        try:
+            asyncio.run(one._carry_some(service))
+        except RecadoError as raised:
+            error = raised
+        stored.append(service.stored)
+    return one, stored, error
+
+
+@pytest.mark.parametrize("code", [429, 503, 507])
+def test_a_service_that_is_full_or_busy_gets_the_samples_later(tmp_path, monkeypatch, code):
+    later = Refused(code, "try again later")
+    one, stored, error = carried(tmp_path, monkeypatch, [None, None, later, None, later, later])
+    assert (one.published, one.refused, stored) == (2, 0, [["e1", "e2", "e4"]])
+    assert isinstance(error, Unreachable)  # which is tried again
+    assert msgspec.json.decode((tmp_path / "s.json").read_bytes())["number"] == 2
+    one, stored, error = carried(tmp_path, monkeypatch, [later] * 4, [None] * 4)
+    assert (one.published, one.refused, stored[1]) == (4, 0, ["e3", "e4", "e5", "e6"])
+    assert error is None
+
+
+def test_what_is_no_event_for_the_service_is_dropped_alone(tmp_path, monkeypatch):
+    bad, large = EventError("513 attributes"), Refused(413, "too large")
+    one, stored, error = carried(tmp_path, monkeypatch, [None, bad, large])
+    assert (one.published, one.refused, stored, error) == (4, 2, [["e1", "e4", "e5", "e6"]], None)
+
+
+def test_a_session_that_was_ended_ends_the_gateway(tmp_path, monkeypatch):
+    _, _, error = carried(tmp_path, monkeypatch, [None, SessionEnded("taken over")])
+    assert isinstance(error, SessionEnded)
 
 
 def test_types_are_needed(tmp_path):

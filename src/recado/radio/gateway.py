@@ -25,10 +25,10 @@ import msgspec
 from recado import files
 from recado.client import connect
 from recado.client.client import Client
-from recado.client.errors import ClientError, NotAllowed, Refused, Unreachable
+from recado.client.errors import ClientError, NotAllowed, Refused, SessionEnded, Unreachable
 from recado.client.http import HttpClient
 from recado.client.urls import resolve
-from recado.errors import RecadoError
+from recado.errors import EventError, RecadoError
 from recado.filters.cost import check_filter
 from recado.filters.covering import covers, merge, overlaps, satisfiable
 from recado.filters.evaluate import names_of
@@ -50,6 +50,9 @@ MOST_FILTERS = 64
 """When the network would need more of one type, it takes all events of the type."""
 MOST_CHARS = 1_024
 """A longer filter is not made by merging: it travels in frames, and takes the memory of sensors."""
+
+PASSING = frozenset((429, 500, 502, 503, 504, 507))
+"""What a service answers that takes a sample later: it is full, busy or stopping, or this user publishes too fast."""
 
 log = logging.getLogger("recado.radio")
 
@@ -176,7 +179,11 @@ class Gateway:
         self._texts: tuple[str, ...] = ()
 
     async def run(self) -> None:
-        """Until it is cancelled; a NotAllowed if the service does not let it list everybody's subscriptions."""
+        """Until it is cancelled.
+
+        A NotAllowed if the service does not let it list everybody's subscriptions, a SessionEnded if an operator, or
+        another gateway of the same node, ended its session.
+        """
         async with connect(
             self._service, user=self._target.user or None, device=f"{PREFIX}{self._socket.stem}", existing="leave",
             timeout=None, longest_wait=5.0,
@@ -273,19 +280,25 @@ class Gateway:
             self.missed += lost
             log.warning("%d samples are lost: the node keeps only the last ones", lost)
         ours = [one for one in samples if any(id.startswith(PREFIX) for id in one["subscriptions"])]
-        answers = await asyncio.gather(*(client.publish_soon(event_of(one)) for one in ours), return_exceptions=True)
+        answers = await asyncio.gather(*(_publish(client, one) for one in ours), return_exceptions=True)
+        done = samples[-1]["number"]
+        waits: ClientError | None = None
         for sample, stored in zip(ours, answers, strict=True):
-            if isinstance(stored, Refused):
+            if isinstance(stored, EventError) or (isinstance(stored, Refused) and stored.code not in PASSING):
                 self.refused += 1
                 log.warning("the service does not take sample %s: %s", sample["event"]["id"], stored)
             elif isinstance(stored, ClientError):
-                raise Unreachable(str(stored))  # all of them once more; what is stored stays as it is
+                done, waits = sample["number"] - 1, stored  # from here on once more; what is stored stays as it is
+                break
             elif isinstance(stored, BaseException):
                 raise stored
             else:
                 self.published += 1
-        self._place.number = samples[-1]["number"]
-        files.replace(self._state, msgspec.json.encode(self._place))
+        if done > self._place.number:
+            self._place.number = done
+            files.replace(self._state, msgspec.json.encode(self._place))
+        if waits is not None:
+            raise waits if isinstance(waits, SessionEnded) else Unreachable(str(waits))
 
     def _read_place(self) -> Place:
         try:
@@ -294,6 +307,11 @@ class Gateway:
             return Place()
         except msgspec.DecodeError as error:
             raise SceneError(f"{self._state} is no state of a gateway: {error}") from None
+
+
+async def _publish(client: Client, sample: Mapping[str, Any]) -> int:
+    """What cannot be an event any more is an error of this sample alone, as what the service answers is."""
+    return await client.publish_soon(event_of(sample))
 
 
 def event_of(sample: Mapping[str, Any]) -> dict[str, Any]:
