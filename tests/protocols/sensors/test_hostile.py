@@ -24,6 +24,7 @@ from recado.protocols.sensors.messages import (
     RouteReply,
     RouteRequest,
     Store,
+    item_bytes,
 )
 
 SMALL = SensorSettings(
@@ -89,6 +90,22 @@ def test_announcements_of_a_liar_take_bounded_memory(limits):
     assert bench.node.context.counts["refused.stored"] >= 1_700
     bench.ask(Subscribe(Subscription("another", parse(ANY))))  # its own it keeps all the same
     assert (0, 2) in zone
+
+
+@pytest.mark.parametrize("limits", [{"max_stored_bytes": 4_000}, {"capacity_bytes": 4_000}])
+def test_newer_versions_that_are_larger_take_no_more_memory_than_others(limits):
+    """Whether a copy is made anew, far from others, or stays though others are near."""
+    longer = " or ".join(f"a1 == {n}" for n in range(100, 200))
+    for least_dfs in (5, 0):
+        bench = Bench(SensorSettings(sender_per_second=0, **limits))
+        for version, filter, dfs in ((1, "a1 >= 1", 5), (2, longer, least_dfs)):
+            for node in range(100, 150):
+                item = Item((node, 1), version, filter)
+                bench.hear(3, Store((3, version * 1_000 + node), (item,), dfs))
+                bench.wait(1)
+        cache = bench.node.cache
+        assert sum(item_bytes(one.item) for one in cache.zone.values()) == cache._bytes <= 4_000
+        assert cache.zone
 
 
 def test_replays_change_nothing():

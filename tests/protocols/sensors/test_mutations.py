@@ -110,6 +110,7 @@ GUARD = {
     "forged answers are believed": (Cache._admit, "if not wanted or", "if False and"),
     "answers have no limit": (Cache._admit, "elif len(gather.items) >= ", "elif -1 >= "),
     "a liar's announcements are all stored": (Cache._is_beyond_limits, ">= settings.max_stored", ">= 10**9"),
+    "a larger version needs no room": (Cache._replace, "if not self._make_room(item):", "if False:"),
     "a neighbour may send without limit": (SensorNode._may_send, "return left >= 1.0", "return True"),
 }
 LAYERS = {

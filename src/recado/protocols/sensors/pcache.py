@@ -128,10 +128,7 @@ class Cache:
     def _try_one(self, item: Item, dist: int) -> bool:
         known = self.zone.get(item.key)
         if known is not None:
-            if item.version > known.item.version and not known.own:
-                self._remove(item.key)
-                self._put(item, own=False, dist=dist)
-            return True
+            return known.own or item.version <= known.item.version or self._replace(item, dist)
         if self._is_gone(item):
             return False
         if self._context.settings.covering:
@@ -153,9 +150,21 @@ class Cache:
             if known is None or known.own or item.lease:
                 return False
             if item.version > known.item.version:
-                known.item = item
+                if item_bytes(item) == item_bytes(known.item):
+                    known.item = item
+                elif not self._replace(item, known.dist):
+                    return False
             kept = True
         return kept
+
+    def _replace(self, item: Item, dist: int) -> bool:
+        """A newer version of what is here, if there is room: it may be larger, and then the old one is of no use."""
+        self._remove(item.key)
+        if not self._make_room(item):
+            self._context.count("store.full")
+            return False
+        self._put(item, own=False, dist=dist)
+        return True
 
     def _put(self, item: Item, *, own: bool, dist: int) -> None:
         now = self._context.now
