@@ -6,6 +6,7 @@ import pytest
 
 from protocols.sensors.world import World
 from radio.live import Traffic, kill, line_scene, living, publish, served_scene, subscribe
+from recado.overlay.limits import OverlayError
 from recado.radio.launch import start
 from recado.radio.scene import MEDIUM, Placement, Scene, SceneNode, check_scene
 
@@ -47,6 +48,16 @@ def test_1_the_second_vector_as_the_medium_counts_it(line):
     assert line.deliveries() == {("first", "n0"), ("second", "n0")}
     (sample, _) = line.ask("n0", "samples")["samples"]
     assert (sample["node"], sample["hops"]) == ("n5", 5)
+    check_counters(line)
+
+
+def test_a_sample_that_fits_into_no_frame_is_refused_and_the_node_lives(line):
+    with pytest.raises(OverlayError, match="a sample has at most 65,536"):
+        publish(line, "n5", "long", a1=1, text=["x" * 60_000, "y" * 60_000])
+    publish(line, "n5", "longest", a1=1, text="x" * 60_000)
+    line.wait_until_quiet()
+    assert ("longest", "n0") in line.deliveries()
+    assert line.ask("n5", "count")["too_long"] == 0
     check_counters(line)
 
 

@@ -8,10 +8,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from recado.protocols.sensors.messages import Hello, Reply
+from recado.protocols.sensors.messages import Hello, Item, Reply
 from recado.protocols.wire import encode as encode_message
 from recado.radio.datagrams import Acked, DatagramSocket, Failed, Heard, Transmit, decode_down, encode
 from recado.radio.medium import ATTEMPTS, FaultRequest, Medium
+from recado.radio.node import RadioNode
 from recado.radio.scene import Placement, Scene, SceneError, check_scene
 from recado.sim.radio.signal import dbm, received_watts
 
@@ -82,6 +83,25 @@ def test_one_receiver_gets_it_and_the_sender_is_told(tmp_path):
         assert air.got["n2"] == []
         assert air.medium.transmissions == {"pcache.reply": 2}
         assert air.medium.counts["repeated"] == ATTEMPTS - 1
+
+    with_air(tmp_path, play)
+
+
+def test_a_frame_that_is_too_long_does_not_leave_and_stops_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr("recado.radio.node.FRAME_BYTES", 50)
+
+    async def play(air):
+        node = RadioNode(air.medium._scene, "n0", tmp_path)
+        node._air = air.sockets["n0"]
+        long = Reply(("n1", 1), (Item(("n1", 1), 1, "temperature > 60 and humidity < 30"),))
+        assert node._send("n1", long) is False
+        node._broadcast(long)
+        node._broadcast(Hello(1))
+        await air.rest()
+        counted = node.count()
+        assert (counted["too_long"], counted["unanswered"], counted["sent"]) == (2, 0, {"aodv.hello": 1})
+        assert air.medium.transmissions == {"aodv.hello": 1}
+        assert not node.stopping.is_set()
 
     with_air(tmp_path, play)
 

@@ -50,7 +50,7 @@ from recado.overlay.streams import Stream, Streams
 from recado.protocols.machine import Asked, Effect, Received, SendFailed, Started, Stimulus
 from recado.protocols.pubsub import Notified, Publish, Subscribe, Unsubscribe
 from recado.protocols.wire import WireError
-from recado.radio.datagrams import Acked, DatagramSocket, Failed, Heard, Transmit, decode_down, encode
+from recado.radio.datagrams import FRAME_BYTES, Acked, DatagramSocket, Failed, Heard, Transmit, decode_down, encode
 from recado.radio.scene import MEDIUM, Scene, SceneError
 
 SAMPLES = 10_000
@@ -58,6 +58,8 @@ SAMPLES = 10_000
 MOST_SAMPLES = 500
 """In one answer."""
 MOST_WAIT_SECONDS = 60.0
+EVENT_BYTES = 65_536
+"""Of a sample as JSON; it has to fit into a frame."""
 MOST_UNANSWERED = 65_536
 """Frames of which the medium has not said whether they arrived."""
 
@@ -117,7 +119,7 @@ class RadioNode:
         self.machine = self._protocol.protocol.make(self._protocol.settings, None)(name)
         self.streams = Streams(OVERLAY_LIMITS)
         self.story = Story(OVERLAY_LIMITS)
-        self.steps = self.delivered = self.refused = self._ref = 0
+        self.steps = self.delivered = self.refused = self.too_long = self._ref = 0
         self.sent: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
@@ -210,8 +212,17 @@ class RadioNode:
         self._transmit(0, None, message)
 
     def _transmit(self, ref: int, to: str | None, message: Any) -> bool:
-        self.sent[self._class_of(message)] += 1
-        if self._air.send(MEDIUM, encode(Transmit(ref, to, self._protocol.encode(message)))):
+        """False if it cannot leave; the driver tells the machine of one that had a receiver."""
+        frame, kind = self._protocol.encode(message), self._class_of(message)
+        if len(frame) > FRAME_BYTES:
+            self._unanswered.pop(ref, None)
+            self.too_long += 1
+            log.warning(
+                "%s: a frame of %s has %d bytes; none over %d is sent", self.name, kind, len(frame), FRAME_BYTES
+            )
+            return False
+        self.sent[kind] += 1
+        if self._air.send(MEDIUM, encode(Transmit(ref, to, frame))):
             return True
         self.ask_to_stop("the medium is gone")
         return False
@@ -253,6 +264,8 @@ class RadioNode:
                     if (id := f"{self.name}-{number}") not in self.streams:
                         self._subscribe(Subscription(id, parse(text)))
             case PublishRequest(event):
+                if len(bytes(event)) > EVENT_BYTES:
+                    raise SceneError(f"the event has {len(bytes(event)):,} bytes; a sample has at most {EVENT_BYTES:,}")
                 self.driver.tell(Asked(Publish(read_event(bytes(event)))))
             case SubscribeRequest(record, keep, follow):
                 stream = self._subscribe(read_subscription(bytes(record)))
@@ -339,4 +352,5 @@ class RadioNode:
             "sent": dict(sorted(self.sent.items())),
             "delivered": self.delivered,
             "refused": self.refused + self._air.strangers,
+            "too_long": self.too_long,
         }

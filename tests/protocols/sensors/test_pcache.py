@@ -7,7 +7,7 @@ from recado.model.subscription import Subscription
 from recado.protocols.machine import Report
 from recado.protocols.pubsub import Publish, Subscribe
 from recado.protocols.sensors import Find, Found, SensorSettings
-from recado.protocols.sensors.messages import Data, Item, Lookup, Query, Reply, RouteRequest, Store
+from recado.protocols.sensors.messages import Data, Item, Lookup, Query, Reply, RouteRequest, Store, check_message
 
 ITEM = Item((5, 1), 1, "a1 >= 1")
 OTHER = Item((6, 1), 1, "a1 >= 1")
@@ -429,3 +429,25 @@ def test_a_dead_parent_costs_the_answer_and_nothing_else():
     world.run()
     assert world.who_got("e") == []
     assert not [m for _, _, _, m in world.log if type(m) is Data]
+
+
+# -- many items
+
+
+def test_an_answer_of_very_many_or_very_long_items_is_several_messages():
+    """A message with more is refused by whoever hears it, and a frame has an end."""
+    for items, replies in (
+        ([Item((node, 1), 1, "a1 >= 1") for node in range(100, 2_200)], [1_024, 1_024, 52]),
+        ([Item((node, 1), 1, f'a1 >= 1 or b == "{"x" * 10_000}"') for node in range(100, 110)], [6, 4]),
+        ([ITEM, OTHER], [2]),
+    ):
+        bench = Bench()
+        for start in range(0, len(items), 1_000):
+            bench.hear(4, store(2, 10 + start, items[start : start + 1_000]))
+        bench.wait(1)
+        bench.hear(9, query(1))
+        answered = sends(bench.wait(1), Reply)
+        assert [(to, len(message.items)) for to, message in answered] == [(9, count) for count in replies]
+        for _, message in answered:
+            check_message(message)
+        assert [item for _, message in answered for item in message.items] == items

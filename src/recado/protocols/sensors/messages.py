@@ -11,7 +11,7 @@ count and time frames without asking the nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -212,6 +212,23 @@ def item_bytes(item: Item) -> int:
 
 def _items_bytes(items: tuple[Item, ...]) -> int:
     return sum(map(item_bytes, items))
+
+
+PART_BYTES = 65_536
+
+
+def parts_of(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    """Items in their order, as few messages as can carry them: one, unless they are very many or very long."""
+    part: list[Item] = []
+    size = 0
+    for item in items:
+        size += item_bytes(item)
+        if part and (len(part) >= MOST_ITEMS or size > PART_BYTES):
+            yield tuple(part)
+            part, size = [], item_bytes(item)
+        part.append(item)
+    if part:
+        yield tuple(part)
 
 
 SIZES: dict[type, Callable[[Any], int]] = {

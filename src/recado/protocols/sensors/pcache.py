@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import TypeAlias
 
 import msgspec
@@ -23,7 +24,18 @@ from recado.model.event import Event
 from recado.protocols.algebra import covers
 from recado.protocols.machine import Report
 from recado.protocols.sensors.context import Context, trim
-from recado.protocols.sensors.messages import Found, Id, Item, Lookup, Name, Query, Reply, Store, item_bytes
+from recado.protocols.sensors.messages import (
+    Found,
+    Id,
+    Item,
+    Lookup,
+    Name,
+    Query,
+    Reply,
+    Store,
+    item_bytes,
+    parts_of,
+)
 from recado.protocols.sensors.pampa import Hold, Pampa
 
 EXPIRY = 4
@@ -325,8 +337,9 @@ class Cache:
         fresh = tuple(item for key, item in gather.items.items() if key not in gather.sent)
         if fresh or gather.moved:
             gather.sent.update(dict.fromkeys(item.key for item in fresh))
-            moved, gather.moved = tuple(gather.moved), []
-            self._context.send(gather.parent, Reply(message_id, fresh, moved), "the way back of the query")
+            moved, gather.moved = gather.moved, []
+            for items, others in zip_longest(parts_of(fresh), parts_of(moved), fillvalue=()):
+                self._context.send(gather.parent, Reply(message_id, items, others), "the way back of the query")
 
     def on_reply(self, sender: Name, message: Reply) -> None:
         context = self._context
