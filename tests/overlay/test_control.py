@@ -159,3 +159,18 @@ def test_nodes_are_found_by_name():
                     find_node(name)
     with pytest.raises(OverlayError, match="no node answers at"):
         NodeClient(path_of("a", "one"))
+
+
+def test_an_answer_that_breaks_off_is_a_node_that_has_gone(tmp_path):
+    """As of one that is killed while it writes."""
+    path = tmp_path / "half.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        with NodeClient(path, 30.0) as client:
+            connection, _ = listening.accept()
+            connection.sendall(b'{"ok": {"samples": [')
+            connection.shutdown(socket.SHUT_WR)
+            with pytest.raises(OverlayError, match="closed the connection"):
+                client.ask("samples")
+            connection.close()

@@ -167,6 +167,19 @@ def test_2_and_3_in_a_field_of_thirty(side, settings):
 
 
 @pytest.mark.long
+def test_2_and_3_with_a_hundred_nodes():
+    def traffic_of(nodes, seed):
+        return Traffic(nodes, seed, subscriptions=20, publications=30)
+
+    scene, traffic, expected = served_scene(
+        "hundred", 100, 1000.0, traffic_of, 0.3, {"hold_mode": "db", "pace_seconds": 0.3}
+    )
+    shown, _ = check_against_the_simulator(scene, traffic, expected, 0.3)
+    assert len(shown) == 100
+    assert max(len(one["machine"]["data_zone"]) for one in shown.values()) < len(traffic.subscriptions)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("retry", ["on", "off"])
 def test_6_a_tenth_of_the_frames_is_lost(retry):
     def traffic_of(nodes, seed):

@@ -45,7 +45,7 @@ class NodeClient:
             line = self._file.readline()
         except OSError as error:
             raise OverlayError(f"the node at {self.path} does not answer: {error.strerror or error}") from None
-        if not line:
+        if not line.endswith(b"\n"):  # nothing, or a part of an answer: it was killed meanwhile
             raise OverlayError(f"the node at {self.path} closed the connection")
         answer = _decode(line)
         if "error" in answer:

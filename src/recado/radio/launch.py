@@ -36,6 +36,7 @@ from recado.radio.scene import MEDIUM, Scene, SceneError
 FILE = "scene.json"
 SOCKET = ".radio"
 PATIENCE_SECONDS = 5.0
+START_SECONDS = 60.0
 
 log = logging.getLogger("recado.radio")
 
@@ -77,7 +78,7 @@ def runs(folder: Path, name: str) -> int:
         return 0
 
 
-def start(scene: Scene, timeout_seconds: float = 60.0) -> list[str]:
+def start(scene: Scene, timeout_seconds: float = START_SECONDS) -> list[str]:
     """Start what does not run yet and wait until all of it answers; who was started.
 
     Only then do nodes announce what the scene lets them begin with: earlier, some would not have heard it.
@@ -103,7 +104,7 @@ def start(scene: Scene, timeout_seconds: float = 60.0) -> list[str]:
         _wait(folder, missing, timeout_seconds)
         for name in missing:
             if scene.subscribes(name):
-                ask(folder / f"{name}{SOCKET}", "begin", timeout_seconds=PATIENCE_SECONDS)
+                ask(folder / f"{name}{SOCKET}", "begin", timeout_seconds=timeout_seconds)
     except BaseException:
         if len(missing) == len(names):
             stop(folder)
@@ -179,7 +180,7 @@ def main(arguments: list[str]) -> int:
         if os.fork() == 0:
             os._exit(_become(scene, name, Path(folder)))
         if name == MEDIUM:
-            _wait(Path(folder), [MEDIUM], PATIENCE_SECONDS)
+            _wait(Path(folder), [MEDIUM], START_SECONDS)
     return 0
 
 
