@@ -34,6 +34,7 @@ PCACHE = {
     "a relay does not count its hop": (Cache.decide_store, "hold.least_dfs + 1", "hold.least_dfs"),
     "an own item may be evicted": (Cache._choose_victim, "if not stored.own", "if True"),
     "a full store takes more": (Cache._make_room, "return False", "return True"),
+    "an own item takes nobody's place": (Cache._choose_victim, "and not for_own", ""),
     "a leaf relays": (Cache.on_query, "relays = message.ttl > 1", "relays = True"),
     "a relay does not wait for its children": (Cache.decide_query, "* (message.ttl - 1)", "* 0"),
     "a query never ends": (Cache.decide_query, "message.ttl - 1, min", "message.ttl, min"),

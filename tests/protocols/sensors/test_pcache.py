@@ -67,6 +67,19 @@ def test_a_second_announcement_of_a_key_is_no_second_copy():
 
 
 @pytest.mark.parametrize("evict", ["random", "oldest", "none"])
+def test_an_own_item_takes_the_place_of_a_copy(evict):
+    bench = Bench(SensorSettings(capacity=2, evict=evict))
+    for number in (10, 11):
+        bench.hear(4, store(2, number, [Item((number, 1), 1, "a1 > 1")]))
+        bench.wait(1)
+    bench.ask(Subscribe(Subscription("own")))
+    zone = bench.node.cache.zone
+    assert len(zone) == 2
+    assert zone[0, 1].own
+    assert evict == "random" or (11, 1) in zone
+
+
+@pytest.mark.parametrize("evict", ["random", "oldest", "none"])
 def test_a_full_store_makes_room_but_never_of_its_own(evict):
     bench = Bench(SensorSettings(capacity=3, evict=evict))
     bench.ask(Subscribe(Subscription("own")))
@@ -80,7 +93,7 @@ def test_a_full_store_makes_room_but_never_of_its_own(evict):
     for number in (2, 3, 4, 5):
         bench.ask(Subscribe(Subscription(f"own{number}")))
     assert [key for key in bench.node.cache.zone if key[0] == 0] == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]
-    assert len(bench.node.cache.zone) == (5 if evict != "none" else 7)
+    assert len(bench.node.cache.zone) == 5
 
 
 def test_memory_can_be_limited_in_bytes():

@@ -100,7 +100,7 @@ class Cache:
 
     def keep_own(self, item: Item) -> None:
         self._remove(item.key)
-        self._make_room(item)
+        self._make_room(item, own=True)
         self._put(item, own=True, dist=0)
 
     def forget_own(self, item: Item, why: str, *, announce: bool = True) -> None:
@@ -188,8 +188,11 @@ class Cache:
         if known is not None:
             self._bytes -= item_bytes(known.item)
 
-    def _make_room(self, item: Item) -> bool:
-        """Evict items of others until this one fits; False if it does not."""
+    def _make_room(self, item: Item, *, own: bool = False) -> bool:
+        """Evict items of others until this one fits; False if it does not.
+
+        For an ``own`` item, which is kept in any case, a copy goes even where ``evict`` says that none does for others.
+        """
         settings, size = self._context.settings, item_bytes(item)
         if self._is_beyond_limits(size):
             self._context.count("refused.stored")
@@ -200,7 +203,7 @@ class Cache:
         while (settings.capacity and len(self.zone) >= settings.capacity) or (
             settings.capacity_bytes and self._bytes + size > settings.capacity_bytes
         ):
-            victim = self._choose_victim()
+            victim = self._choose_victim(own)
             if victim is None:
                 return False
             self._remove(victim)
@@ -212,12 +215,12 @@ class Cache:
         settings = self._context.settings
         return len(self.zone) >= settings.max_stored or self._bytes + size > settings.max_stored_bytes
 
-    def _choose_victim(self) -> Id | None:
+    def _choose_victim(self, for_own: bool) -> Id | None:
         others = [key for key, stored in self.zone.items() if not stored.own]
         evict = self._context.settings.evict
-        if not others or evict == "none":
+        if not others or (evict == "none" and not for_own):
             return None
-        return others[0] if evict == "oldest" else self._context.rng.choice(others)
+        return self._context.rng.choice(others) if evict == "random" else others[0]
 
     def _is_covered(self, item: Item) -> bool:
         """Is there one of the same subscriber that covers it, and for as long? Addresses are what a query is for."""
