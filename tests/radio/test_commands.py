@@ -47,7 +47,7 @@ def test_what_is_subscribed_comes(scene, capsys):
             time.sleep(0.05)
         client.wait_until_quiet()
         assert main(["radio", "publish", "n0", '{"id": "e-1", "heat": 71}']) == 0
-        out, _ = listening.communicate(timeout=30)
+        out, _ = listening.communicate(timeout=60)
         item = json.loads(out)
         assert (item["event"], item["node"], item["hops"]) == ({"id": "e-1", "heat": 71}, "n0", 2)
         client.wait_until_quiet()

@@ -201,7 +201,7 @@ async def joined(node_folder, server, token, state):
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(condition, seconds=30):
+async def until(condition, seconds=60):
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.05)
@@ -223,7 +223,7 @@ def test_subscriptions_go_down_and_samples_go_up_once(tmp_path):
     data.mkdir(mode=0o700)
     token = add_token(data / "tokens", "gateway", "gateway", admin=True)
     with living(scene) as client:
-        asyncio.run(asyncio.wait_for(play(scene, client, data, state, token), 120))
+        asyncio.run(asyncio.wait_for(play(scene, client, data, state, token), 250))
 
 
 async def play(scene, client, data, state, token):
@@ -270,7 +270,7 @@ async def play(scene, client, data, state, token):
         client.wait_until_quiet()
         async with Server.start(configure(data, port)) as again:
             await again.engine.when_loaded()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while len(await log_of(again.url)) < 4:
                     await asyncio.sleep(0.1)
             assert len(filters_of(socket)) == 2

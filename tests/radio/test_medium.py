@@ -50,7 +50,7 @@ def with_air(tmp_path, play, **options):
     async def run():
         air = Air(tmp_path, **options)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await play(air)
         finally:
             air.close()

@@ -184,7 +184,9 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium here; in
 def opened(path, fragment, *options):
     """The document as the browser has it once all scripts have run, and what it said on its console."""
     command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom",
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--enable-logging=stderr", "--dump-dom",
         "--virtual-time-budget=2000", f"--user-data-dir={path.parent / 'profile'}", *options,
         f"file://{path}#{fragment}",
     ]  # fmt: skip
