@@ -156,6 +156,33 @@ def session() -> Iterator[bytes]:
         yield json.dumps(message).encode()
 
 
+def radio() -> Iterator[bytes]:
+    """A message of each kind, alone, and all in one after the other, each behind its length."""
+    from recado.model.event import Event  # noqa: PLC0415  # one target needs it
+    from recado.protocols.sensors import messages as m  # noqa: PLC0415
+    from recado.protocols.wire import encode  # noqa: PLC0415
+
+    event, item = Event("e", attributes={"a": 1}), m.Item(("n2", 1), 1, "a >= 1", 5.0)
+    found = (
+        m.Store(("n2", 1), (item,), 2),
+        m.Store(("n2", 2), (m.Item(("n2", 1), 2, ""),), 0),
+        m.Query(("n3", 1), event, 2, 1),
+        m.Reply(("n0", 2), (item,), (m.Item(("n4", 1), 1, "a > 5"),)),
+        m.Lookup(("n3", 2), ("n2", 1), 2, 1),
+        m.Flood(("n3", 3), event),
+        m.RouteRequest(("n3", 1), 4, "n0", 0, 1, 9),
+        m.RouteReply("n2", 4, "n0", 1, 10.0),
+        m.RouteError((("n2", 5),)),
+        m.Hello(4),
+        m.Group(("n3", 1), event, ("n0", "n2"), 9),
+        m.Data(("n3", 2), event, "n3", "n2", 9),
+    )
+    frames = [encode(message) for message in found]
+    framed = [len(frame).to_bytes(2, "little") + frame for frame in frames]
+    yield from framed
+    yield b"".join(framed)
+
+
 def config() -> Iterator[bytes]:
     yield b'data = "d"\n[http]\nport = 1\n[mailbox]\nlength = 3\n[access]\ndefault_publish = ["a*"]\n'
 
@@ -183,5 +210,6 @@ SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "sip": sip,
     "rudp": rudp,
     "session": session,
+    "radio": radio,
     "config": config,
 }

@@ -18,6 +18,7 @@ from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -34,7 +35,9 @@ from recado.model.event import Event
 from recado.model.filter import And, Between, Compare, In, Not, Or, Regex, Sql, Text
 from recado.model.subscription import Subscription
 from recado.pipeline.sets import DETAIL_SCHEMA, DETAILS, INDEX, build, load_folder, write_folder
-from recado.protocols.machine import Received, Send, SetTimer, TimerFired
+from recado.protocols.machine import Asked, Broadcast, Received, Send, SendFailed, SetTimer, Started, TimerFired
+from recado.protocols.pubsub import ConfiguredProtocol, Publish, Subscribe
+from recado.protocols.registry import find_protocol
 from recado.protocols.rudp import RudpConnection, profile
 from recado.protocols.rudp.packet import KEY_BYTES, TAG_BYTES, direction_key, seal
 from recado.protocols.session import messages
@@ -43,6 +46,7 @@ from recado.protocols.sip.events import AgentSettings
 from recado.protocols.sip.messages import read_message
 from recado.protocols.sip.proxy import Proxy
 from recado.protocols.sip.uri import Address
+from recado.protocols.wire import WireError
 from recado.semantics import files as semantics_files
 from recado.server.config import make_config
 from recado.store.log import manifest
@@ -232,6 +236,60 @@ def session_frame(data: bytes) -> None:
             assert read(messages.encode(found)) == found
 
 
+def radio_frames(data: bytes) -> None:
+    """What a sensor node hears, each frame behind its length in two bytes, then what time and failed sends do to it.
+
+    Whatever it sends can be read by its neighbours, and what it keeps stays bounded.
+    """
+    protocol = radio_protocol()
+    node = protocol.protocol.make(protocol.settings, None)("n0")
+    chance = Random(1)  # noqa: S311  # a fuzzer wants the same run again
+    node.handle(Started((), {}), 0.0, chance)
+    node.handle(Asked(Subscribe(Subscription("own", parse_filter("a > 0", "expression")))), 0.0, chance)
+    node.handle(Asked(Publish(Event("e", attributes={"a": 1}))), 0.0, chance)
+    position, now = 0, 0.0
+    while position + 2 <= len(data):
+        size = int.from_bytes(data[position : position + 2], "little")
+        frame = data[position + 2 : position + 2 + size]
+        position, now = position + 2 + size, now + 0.05
+        try:
+            message = protocol.decode(frame)
+        except WireError:
+            continue
+        effects = list(node.handle(Received(f"n{size % 5 + 1}", message, -60.0), now, chance))
+        now = _go_on(node, effects, now, chance)
+    state = node.inspect()
+    assert len(state["data_zone"]) <= 8
+    assert len(state["routes"]) <= 32
+    assert len(state["queries"]) <= 16
+
+
+def _go_on(node: Any, effects: list[Any], now: float, chance: Random) -> float:
+    """Timers fire at once, and every second send fails; what is sent passes the check of who would hear it."""
+    protocol = radio_protocol()
+    for _ in range(64):
+        if not effects:
+            break
+        effect = effects.pop(0)
+        if isinstance(effect, SetTimer):
+            now += 0.01
+            effects += node.handle(TimerFired(effect.timer), now, chance)
+        elif isinstance(effect, Send | Broadcast):
+            assert protocol.decode(protocol.encode(effect.message)) == effect.message
+            if isinstance(effect, Send) and chance.random() < 0.5:
+                effects += node.handle(SendFailed(effect.receiver, effect.message), now, chance)
+    return now
+
+
+@cache
+def radio_protocol() -> ConfiguredProtocol:
+    settings = {
+        "capacity": 8, "max_routes": 32, "max_gathers": 16, "sender_per_second": 0, "covering": True, "shuffle": True,
+        "p_shuffle": 1.0, "repair": "local", "aodv": "rfc3561", "route_expiry": True, "lease_seconds": 60.0,
+    }  # fmt: skip
+    return find_protocol("sensor-network").configure(settings)
+
+
 def service_config(data: bytes) -> None:
     with suppress(RecadoError, tomllib.TOMLDecodeError, UnicodeDecodeError):
         make_config(tomllib.loads(data.decode()))
@@ -253,5 +311,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "sip": sip_bytes,
     "rudp": rudp_bytes,
     "session": session_frame,
+    "radio": radio_frames,
     "config": service_config,
 }

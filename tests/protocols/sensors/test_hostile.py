@@ -8,9 +8,10 @@ import pytest
 from protocols.sensors.world import ANY, Bench, event, line, sends
 from recado.filters.expression import parse
 from recado.model.subscription import Subscription
-from recado.protocols.machine import Deliver
+from recado.protocols.machine import Deliver, Received
 from recado.protocols.pubsub import Publish, Subscribe
 from recado.protocols.sensors import SensorSettings
+from recado.protocols.sensors.delivery import way_of
 from recado.protocols.sensors.messages import (
     Data,
     Flood,
@@ -24,6 +25,7 @@ from recado.protocols.sensors.messages import (
     RouteReply,
     RouteRequest,
     Store,
+    check_message,
     item_bytes,
 )
 
@@ -134,6 +136,16 @@ def test_a_neighbour_that_floods_is_cut_off_and_others_are_not():
     assert bench.hear(4, Query((4, 1), event(), 2, 1)) != []
     bench.wait(10)
     assert bench.hear(3, Query((3, 1_000), event(), 2, 1)) != []
+
+
+def test_a_group_that_claims_more_hops_than_there_are_goes_no_further_than_others():
+    bench = Bench()
+    bench.hear(3, RouteRequest((5, 1), 4, 9, 0, 1, 5))
+    ((to, data),) = sends(bench.hear(7, Group((8, 1), event(), (5,), 255)), Data)
+    assert (to, data.ttl) == (3, 30)
+    check_message(data)
+    group = Received(7, Group((8, 2), event(), (0,), 255))
+    assert way_of(group, bench.node.context.settings) == (8, 1)
 
 
 def test_what_is_no_message_is_counted():

@@ -39,9 +39,9 @@ def way_of(stimulus: Stimulus, settings: Any) -> tuple[Name, int] | None:
     """
     match stimulus:
         case Received(_, Data(pid, _, _, _, ttl)):
-            return pid[0], settings.aodv_parameters().diameter - ttl + 1
+            return pid[0], max(settings.aodv_parameters().diameter - ttl + 1, 1)
         case Received(_, Group(pid, _, _, hops_left)):
-            return pid[0], settings.group_hops - hops_left + 1
+            return pid[0], max(settings.group_hops - hops_left + 1, 1)
     return None
 
 
@@ -319,7 +319,7 @@ class Delivery:
             group = Group(handover.pid, handover.event, handover.dests, handover.hops_left)
             context.send(handover.next_hop, group, "these subscribers share the next hop")
         else:
-            behind = context.settings.group_hops - handover.hops_left
+            behind = max(context.settings.group_hops - handover.hops_left, 0)  # a liar may say that more are left
             ttl = max(self._aodv.parameters.diameter - behind, 1)
             self._aodv.send(Data(handover.pid, handover.event, context.me, handover.dests[0], ttl))
 
