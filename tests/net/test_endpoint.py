@@ -283,6 +283,7 @@ def test_ipv6():
         a, b = joined(hosts=("::1", "::1"))
         await a.link.send(b"six")
         assert b.got == [b"six"]
+        assert b.link.source == b.link.remote_address == a.endpoint.address, "it is where it says it is"
         close(a, b)
 
     run(scene())

@@ -87,9 +87,21 @@ def numbers(notifications):
     return [one["n"] for one in notifications]
 
 
-def test_publish_subscribe_and_receive(tmp_path):
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as tried:
+            tried.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.skipif(not has_ipv6(), reason="there is no IPv6"))]
+)
+def test_publish_subscribe_and_receive(tmp_path, host):
     async def main():
-        async with sip_serving(tmp_path) as server:
+        async with sip_serving(tmp_path, sip={"host": host}) as server:
             async with recado.connect(url(server), device="phone") as ana:
                 every = await ana.subscribe("n >= 0", id="all").ready()
                 assert [await ana.publish("Tick", {"n": n}) for n in range(3)] == [0, 1, 2]
@@ -560,6 +572,19 @@ def test_invitations_that_cannot_be_served_are_refused(tmp_path):
         ("255.255.255.255", "10.0.0.1", False),
         ("169.254.1.1", "10.0.0.1", False),
         ("::1", "127.0.0.1", False),
+        ("100.64.0.1", "198.41.0.4", False),
+        ("100.64.0.1", "10.0.0.1", True),
+        ("2001:4860::8888", "2606:4700::1", True),
+        ("fd00::7", "fd00::1", True),
+        ("fd00::7", "2606:4700::1", False),
+        ("fec0::7", "2606:4700::1", False),
+        ("2002:0a00:0001::1", "2606:4700::1", False),
+        ("64:ff9b::a00:1", "2606:4700::1", False),
+        ("64:ff9b::7f00:1", "fd00::1", False),
+        ("64:ff9b::a9fe:a9fe", "fd00::1", False),
+        ("::ffff:127.0.0.1", "::1", False),
+        ("::1", "::1", True),
+        ("::1", "2606:4700::1", False),
     ],
 )
 def test_where_data_may_be_sent(to, own, allowed):

@@ -96,7 +96,7 @@ class UdpSocket:
                 self._read_refusals()
                 return
             try:
-                self._on_datagram(datagram, source)
+                self._on_datagram(datagram, source[:2])  # of IPv6 there is more in it
             except Exception as error:  # noqa: BLE001  # one bad datagram must not end the service of all others
                 self._loop.call_exception_handler({"message": f"a datagram from {source}", "exception": error})
             if self.closed:

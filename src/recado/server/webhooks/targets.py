@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, ip_address
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -20,10 +20,9 @@ import msgspec
 
 from recado.errors import RecadoError
 from recado.model.decoding import explain
+from recado.net.address_policy import IpAddress, is_public
 
 _LONGEST_URL = 2_048
-_NAT64 = ip_network("64:ff9b::/96")
-Address = IPv4Address | IPv6Address
 
 
 class WebhookError(RecadoError):
@@ -68,7 +67,7 @@ def read_webhook(members: Any, private: bool) -> Webhook:
 def _check_literal(host: str, private: bool) -> None:
     """An address that stands in the URL can be judged at once; also in the short forms that resolvers read."""
     try:
-        address: Address = ip_address(host)
+        address: IpAddress = ip_address(host)
     except ValueError:
         try:
             address = IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433
@@ -80,24 +79,10 @@ def _check_literal(host: str, private: bool) -> None:
     check_address(address, private)
 
 
-def check_address(address: Address, private: bool) -> None:
+def check_address(address: IpAddress, private: bool) -> None:
     """Raise a WebhookError if no request may go there."""
     if not private and not is_public(address):
         raise WebhookError(f"$.webhook.url: {address} is not a public address, and no webhook may point there")
-
-
-def is_public(address: Address) -> bool:
-    """Is it a public unicast address, and any IPv4 address inside it as well?"""
-    if not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified:
-        return False
-    if isinstance(address, IPv4Address):
-        return True
-    if address.is_site_local:  # the private addresses of old, which is_global takes for public
-        return False
-    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
-        inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    return all(is_public(within) for within in inner if within is not None)
 
 
 class Resolver:
@@ -111,7 +96,7 @@ class Resolver:
         self._most = 2 * requests
         self._threads: ThreadPoolExecutor | None = None
 
-    async def resolve(self, url: str, private: bool) -> Address:
+    async def resolve(self, url: str, private: bool) -> IpAddress:
         """The address that a request to this URL may go to; a WebhookError if any of its host's is refused."""
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

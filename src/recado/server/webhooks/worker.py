@@ -30,13 +30,14 @@ from recado.model.codec import read_event, write_cloudevent
 from recado.model.event import Event
 from recado.model.tracing import mark_trace, trace_of
 from recado.model.values import format_time
+from recado.net.address_policy import IpAddress
 from recado.protocols.session.messages import FromService, Gap, SubCancelled
 from recado.server.consumer import OutgoingNotification
 from recado.server.engine import Engine
 from recado.server.permissions import Conflict, Principal, Unknown
 from recado.server.requests import SubscriptionInfo, webhook_device
 from recado.server.webhooks.dead_letters import DeadLetter, DeadLetterStore
-from recado.server.webhooks.targets import Address, Resolver, Webhook, WebhookError, read_webhook
+from recado.server.webhooks.targets import Resolver, Webhook, WebhookError, read_webhook
 from recado.version import __version__
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Sender:
         except self._errors as error:
             return Outcome(0, f"{type(error).__name__}: {error}"[:300])
 
-    async def _post(self, webhook: Webhook, what: Sending, fields: dict[str, str], address: Address) -> Outcome:
+    async def _post(self, webhook: Webhook, what: Sending, fields: dict[str, str], address: IpAddress) -> Outcome:
         parts = urlsplit(webhook.url)
         host = parts.hostname or ""
         literal = f"[{address}]" if address.version == 6 else str(address)
