@@ -13,7 +13,7 @@ from recado.client import connect
 from recado.client.errors import ClientError
 from recado.server.control import Request, ask
 from recado.server.tokens import add_token, revoke_token
-from server.running import agent, http, run, serving, until, ws_url
+from server.running import agent, http, m, raw, run, serving, until, ws_url
 
 WRONG = {"authorization": "Bearer rcd_wrong"}
 
@@ -58,7 +58,7 @@ def test_who_published_subscribed_and_was_refused_and_from_where(tmp_path):
                 ("bob", "websocket", "publish"),
             ):
                 assert expected in found
-            assert ("ana", "http", "GET /v1/subscriptions") not in found, "who reads leaves no line"
+            assert ("ana", "http", "GET /v1/subscriptions") not in found, "who reads what is its own leaves no line"
             assert all(one["from"].startswith("127.0.0.1") for one in lines(path) if one["over"] != "tokens")
             assert {one.get("token") for one in lines(path) if one.get("user") == "ana"} == {"phone of ana"}
             text = path.read_text()
@@ -66,6 +66,55 @@ def test_who_published_subscribed_and_was_refused_and_from_where(tmp_path):
             assert path.stat().st_mode & 0o077 == 0
 
     run(main())
+
+
+def test_whose_things_an_administrator_asked_for_and_who_read_the_log(tmp_path):
+    path = tmp_path / "audit.log"
+
+    async def main():
+        async with serving(tmp_path, logging={"audit": str(path)}) as server:
+            made = add_token(server.gateway.tokens.path, "root's", "root", admin=True)
+            server.reload()
+            async with http(server) as ana, http(server, token=made) as root:
+                assert (await ana.post("/v1/subscriptions", json={"id": "s"})).status_code == 201
+                assert (await ana.get("/v1/mailboxes/me?limit=1")).status_code == 200
+                assert (await root.get("/v1/subscriptions?user=ana")).status_code == 200
+                assert (await root.get("/v1/lag?user=*")).status_code == 200
+                assert (await root.get("/v1/mailboxes/ana/notifications")).status_code == 200
+                assert (await root.delete("/v1/subscriptions/s?user=ana")).status_code == 204
+                assert (await ana.get("/v1/replay?type=t")).status_code == 200
+            async with agent(server, "bob", device="d") as bob:
+                await bob.ask(m.Replay(1, raw({"id": "r"})))
+                await bob.send(m.Bye(forget=True))
+                await until(lambda: not server.gateway.connections)
+
+    run(main())
+    found = [{name: one[name] for name in ("user", "did", "of", "subscription") if name in one} for one in lines(path)]
+    assert found[1:] == [  # the first is the token's
+        {"user": "ana", "did": "POST /v1/subscriptions", "subscription": "s"},
+        {"user": "root", "did": "GET /v1/subscriptions", "of": "ana"},
+        {"user": "root", "did": "GET /v1/mailboxes/ana/notifications", "of": "ana"},
+        {"user": "root", "did": "DELETE /v1/subscriptions/s", "of": "ana"},
+        {"user": "ana", "did": "GET /v1/replay"},
+        {"user": "bob", "did": "connect"},
+        {"user": "bob", "did": "replay"},
+        {"user": "bob", "did": "forget"},
+    ]
+
+
+def test_a_publication_that_is_refused_is_one_line_that_says_so(tmp_path):
+    path = tmp_path / "audit.log"
+
+    async def main():
+        access = {"default_publish": ["stock.*"]}
+        async with serving(tmp_path, logging={"audit": str(path)}, access=access) as server, agent(server) as ana:
+            await ana.publish(1, type="stock.buy")
+            await ana.ask(m.Publish(2, raw({"type": "news"})), m.Error)
+
+    run(main())
+    published = [(one["events"], one.get("status")) for one in lines(path) if one["did"] == "publish"]
+    assert published == [(1, None), (1, 403)]
+    assert [one["did"] for one in lines(path)] == ["connect", "publish", "publish"]
 
 
 def test_refused_connections_changes_of_tokens_and_backups(tmp_path):

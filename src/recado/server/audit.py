@@ -2,8 +2,9 @@
 
 One JSON object a line, appended to ``logging.audit`` as it happens: ``at``, ``user``, ``token`` (its name), ``from``,
 ``over`` (http, websocket, sip, rudp; control for the owner of the folder, tokens for changes of the token file),
-``did``, and what belongs to it. It holds no contents: no attributes of events, no filters, no secrets. Publications are
-one line a request or frame, with their number. The file is its owner's alone; one that was moved away is begun anew
+``did``, ``of`` (whose it is, if it is not the caller's), and what belongs to it. It holds no contents: no attributes of
+events, no filters, no secrets. Publications are one line a request or frame, with their number. Who only reads has a
+line for replays, and for what is somebody else's. The file is its owner's alone; one that was moved away is begun anew
 with the next line, so that the usual tools can rotate it. A line that cannot be written is told in the log and holds
 nothing up.
 """

@@ -229,6 +229,8 @@ class Session:
             case m.Ping(req):
                 self.say([m.Ok(req)])
             case m.Bye(forget):
+                if forget:
+                    self._audit("forget", device=self.device)
                 self._engine.end(self, forget=forget)
                 self._end("bye")
             case m.Hello():
@@ -349,12 +351,12 @@ class Session:
     def _store(self, requests: Sequence[int], events: Sequence[Event], size: int) -> None:
         self.waiting_bytes += size
         self.publishing += len(events)
-        self._audit("publish", events=len(events))
 
         def done(result: Sequence[int] | RecadoError) -> None:
             self.waiting_bytes -= size
             self.publishing -= len(events)
             if not isinstance(result, RecadoError):
+                self._audit("publish", events=len(events))
                 self._out.put(
                     [
                         b'{"type":"OK","req":%d,"position":%d}' % (req, position)
@@ -365,8 +367,8 @@ class Session:
                 for req, event in zip(requests, events, strict=True):  # one that is not allowed spoils no other
                     self._store([req], [event], size // len(events))
             else:
-                for req in requests:
-                    self._refuse(req, result)
+                self._audit("publish", events=len(events), status=status_of(result))
+                self.say([m.Error(req, status_of(result), text_of(result)) for req in requests])
             self.answered()
 
         self._engine.publish_soon(self.who, events, done)
@@ -380,6 +382,7 @@ class Session:
 
     async def _replay(self, message: m.Replay) -> m.FromService:
         self._gateway.check_request(self.who)
+        self._audit("replay")
         since = instant(message.since, "since")
         damage: dict[str, None] = {}
         wanted = {"position": message.position, "limit": message.limit}

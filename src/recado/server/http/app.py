@@ -89,6 +89,7 @@ class App:
                 response = chosen
             else:
                 who = request.scope["recado.who"] = self._caller(request)
+                _note_whose(chosen, request, who)
                 self._gateway.strangers.pop(request.scope["client"], None)
                 self._gateway.check_request(who)
                 _check_parameters(chosen, request)
@@ -149,17 +150,18 @@ class App:
         raise Unknown(f"there is nothing at {path[:200]!r}; /openapi.json lists what there is")
 
     def _count(self, request: Request, path: str, status: int, seconds: float) -> None:
-        """Metrics, audit and log. What changes something is audited, and what was refused; who only reads is not."""
+        """Metrics, audit and log. Audited is what changes something, what was refused, and who reads another's."""
         route = request.scope.get("recado.route", "other")
         method = request.method if route != "other" and request.method in _METHODS else "-"
         self._gateway.metrics.requests[method, route, str(status)] += 1
         _log.debug("%s %s %d", request.method, path, status, extra={"seconds": round(seconds, 6)})
-        if request.method in ("GET", "HEAD", "OPTIONS") and status not in (401, 403, 429):
+        audited = request.scope.get("recado.audited")
+        if request.method in ("GET", "HEAD", "OPTIONS") and audited is None and status not in (401, 403, 429):
             return
         address = request.client.host if request.client else ""
         did = f"{request.method} {path}"
-        more = {"events": events} if (events := request.scope.get("recado.events")) else {}
-        self._gateway.audit.note(request.scope.get("recado.who"), address, "http", did, status=status, **more)
+        who = request.scope.get("recado.who")
+        self._gateway.audit.note(who, address, "http", did, status=status, **(audited or {}))
 
     def _caller(self, request: Request) -> Principal:
         address = request.client.host if request.client else ""
@@ -178,6 +180,15 @@ def _decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         raise ParameterError(f"{text[:100]!r} in the path: its percent-encoding is not UTF-8") from None
+
+
+def _note_whose(operation: Operation, request: Request, who: Principal) -> None:
+    """Whose things an administrator asks for, for the audit log; not who looks at figures every second."""
+    named: str = request.scope["path_params"].get("user") or request.query_params.get("user", "")
+    if named in ("", "me", who.user) or operation.handler is service.lag:
+        return
+    if "user" in operation.query or "{user}" in operation.path:
+        request.scope["recado.audited"] = {"of": named[:256]}
 
 
 def _check_parameters(operation: Operation, request: Request) -> None:

@@ -38,6 +38,7 @@ async def subscribe(call: Call) -> Response:
     call.check_media("application/json")
     raw = await call.body()
     held = await call.gateway.subscribe(call.who, raw, call.text("device") or HTTP_DEVICE)
+    call.note(subscription=held.id)
     return json_answer(shown(held.members()), 201, {"location": f"/v1/subscriptions/{quote(held.id, safe='')}"})
 
 
@@ -245,7 +246,7 @@ async def publish(call: Call) -> Response:
     if parent := call.request.headers.get(TRACEPARENT):
         events = [with_trace(event, parent, call.request.headers.get(TRACESTATE)) for event in events]
     call.gateway.check_publish(call.who, len(events))
-    call.request.scope["recado.events"] = len(events)
+    call.note(events=len(events))
     positions = await call.engine.publish(call.who, events)
     if single:
         return json_answer({"id": events[0].id, "position": positions[0], "notificationId": events[0].id}, 202)
@@ -376,6 +377,7 @@ async def replay_through(call: Call) -> Response:
 
 async def _answer_replay(call: Call, record: bytes, position: int | None, since: Any, limit: int | None) -> Response:
     """The first event is found before the answer begins, so that an error is still an error."""
+    call.note()
     damage: dict[str, None] = {}
     found = call.gateway.replay(call.who, record, position=position, since=since, limit=limit, damage=damage)
     first = await anext(found, None)
@@ -443,6 +445,8 @@ def _letter(call: Call) -> DeadLetter:
     if letter is None or (letter.user != call.who.user and not call.who.admin):
         raise Unknown(f"there is no dead letter {text}")  # nobody learns which numbers others have
     authorise(call.who, "manage", user=letter.user)
+    if letter.user != call.who.user:
+        call.note(of=letter.user)
     return letter
 
 
