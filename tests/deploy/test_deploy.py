@@ -188,6 +188,25 @@ def test_systemd_finds_the_unit_safe(unit):
 
 def test_promtool_understands_rules_and_configuration():
     check(tool("promtool"), "check", "rules", str(DEPLOY / "prometheus" / "rules.yml"))
+    asked = str(DEPLOY / "prometheus" / "prometheus.yml")
+    check(tool("promtool"), "check", "config", "--syntax-only", asked)  # the token is not there
+
+
+def test_the_service_may_write_to_where_the_page_lets_it_write():
+    """Backups, the audit log, kernels: with ``ProtectSystem=strict`` the unit names every folder, and the image makes it."""
+    page = (DEPLOY.parent / "docs" / "running.md").read_text()
+    named = set(re.findall(r"/var/(?:lib|log|cache|backups)/recado", page))
+    assert named == {f"/var/{kind}/recado" for kind in ("lib", "log", "cache", "backups")}
+    unit = (DEPLOY / "recado.service").read_text()
+    kinds = {"StateDirectory": "lib", "LogsDirectory": "log", "CacheDirectory": "cache"}
+    assert "\nProtectSystem=strict\n" in unit
+    may = {f"/var/{kinds[kind]}/{name}" for kind, name in re.findall(r"^(\w+Directory)=(recado)$", unit, re.MULTILINE)}
+    assert named == may | set(re.findall(r"^ReadWritePaths=-(\S+)$", unit, re.MULTILINE))
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["recado"]
+    assert compose["read_only"]
+    mounted = {volume.partition(":")[2] for volume in compose["volumes"]}
+    (made,) = re.findall(r"install -d .* -g recado (.+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert mounted == set(made.split()) == {"/var/lib/recado", "/var/backups/recado"}
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.spark"])

@@ -31,8 +31,8 @@ _HELP = """\
   recado top --once --json
   recado top --interval 10 | tee top.ndjson
 
-Where callers need tokens this takes an administrator's. Without one, on a service that is open on loopback, the
-slowest mailboxes are only your own. In a pipe it writes one JSON object for each interval. Ctrl-C ends it.
+Where callers need tokens this takes an administrator's; a service that is open on loopback shows it to anybody there.
+In a pipe it writes one JSON object for each interval. Ctrl-C ends it.
 """
 
 app = verb("top", epilogue=_HELP)
