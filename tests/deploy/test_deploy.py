@@ -193,7 +193,7 @@ def test_promtool_understands_rules_and_configuration():
 
 
 def test_the_service_may_write_to_where_the_page_lets_it_write():
-    """Backups, the audit log, kernels: with ``ProtectSystem=strict`` the unit names every folder, and the image makes it."""
+    """Backups, the audit log, kernels: the unit, which is strict, names every folder, and the image makes it."""
     page = (DEPLOY.parent / "docs" / "running.md").read_text()
     named = set(re.findall(r"/var/(?:lib|log|cache|backups)/recado", page))
     assert named == {f"/var/{kind}/recado" for kind in ("lib", "log", "cache", "backups")}

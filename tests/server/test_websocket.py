@@ -346,5 +346,10 @@ def test_an_error_for_a_message_of_an_unknown_type_keeps_its_req(tmp_path):
                 '[{"type": "PING", "req": 8}, {"type": "PING", "req": "x"}, {"type": "PING", "req": 9}]'
             )
             assert [(await ana.next(m.Error)).req for _ in range(2)] == [8, 9]
+            half = r'{"type": "PUBLISH", "req": 10, "event": {"a": "\\\ud800", "b": "\ud83d\ude00"}}'
+            await ana.socket.send(f'[{half}, {{"type": "PING", "req": 11}}]')
+            errors = [await ana.next(m.Error) for _ in range(2)]
+            assert [error.req for error in errors] == [10, 11], "whoever waits for an answer gets one"
+            assert "lone surrogate" in errors[0].text
 
     run(check())

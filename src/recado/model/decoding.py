@@ -96,6 +96,11 @@ def find_lone_surrogate(text: bytes) -> tuple[int, str] | None:
     return None if waiting is None else (waiting.start(), waiting[0].decode())
 
 
+def without_surrogates(text: bytes) -> bytes:
+    r"""JSON text with a question mark for every ``\ud800`` and the like, so that the rest of it can be read."""
+    return _ESCAPE.sub(lambda found: b"?" if found[1][:2].lower() == b"ud" and found[1][2:3] > b"7" else found[0], text)
+
+
 def _words(types: str) -> str:
     """``str | null`` as people say it."""
     return " or ".join(_WORDS.get(one, one) for one in types.split(" | "))

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from recado.errors import RecadoError
-from recado.model.decoding import explain
+from recado.model.decoding import explain, without_surrogates
 
 MESSAGES_IN_A_FRAME = 10_000
 WIDEST = 64
@@ -290,8 +290,9 @@ def _decode(frame: bytes | str, decoder: Any) -> Any:
 
 def _reqs(frame: bytes | str) -> list[int]:
     """The numbers of the requests in a frame that cannot be read, as far as they can."""
+    text = frame.encode(errors="replace") if isinstance(frame, str) else frame
     try:
-        asking = _asking.decode(frame)
+        asking = _asking.decode(without_surrogates(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
     found = asking if isinstance(asking, list) else [asking]
