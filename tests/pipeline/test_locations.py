@@ -16,7 +16,7 @@ from recado.model.subscription import Subscription
 from recado.pipeline import locations
 from recado.pipeline.errors import PipelineError, explained
 from recado.pipeline.jobs import run_report_on
-from recado.pipeline.locations import HadoopPath, for_spark, keep_copy, locate
+from recado.pipeline.locations import HadoopPath, digest_of, for_spark, keep_copy, locate
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import PartitionedSet, build_partitions, match_partitioned
 from recado.pipeline.partitioned.match import place_of
@@ -182,14 +182,15 @@ def test_without_a_session_a_url_cannot_be_reached(monkeypatch):
 def test_copies_are_kept_by_content_and_forgotten_in_time(tmp_path, monkeypatch):
     monkeypatch.setenv("RECADO_COPIES", str(tmp_path / "copies"))
     (tmp_path / "a").write_bytes(b"a")
-    first = keep_copy("one", {"file": tmp_path / "a"})
+    (tmp_path / "b").write_bytes(b"b")
+    one, two = (digest_of(tmp_path / name) for name in "ab")
+    first = keep_copy(one, {"file": tmp_path / "a"})
     (tmp_path / "a").unlink()
-    assert keep_copy("one", {"file": tmp_path / "a"}) == first
+    assert keep_copy(one, {"file": tmp_path / "a"}) == first
     assert (first / "file").read_bytes() == b"a"
     os.utime(first, (0, 0))
-    (tmp_path / "b").write_bytes(b"b")
-    keep_copy("two", {"file": tmp_path / "b"})
-    assert [path.name for path in (tmp_path / "copies").iterdir()] == ["two"]
+    keep_copy(two, {"file": tmp_path / "b"})
+    assert [path.name for path in (tmp_path / "copies").iterdir()] == [two]
 
 
 def test_two_subscriptions_with_one_id_are_refused(spark, tmp_path):

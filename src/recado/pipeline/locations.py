@@ -23,8 +23,9 @@ from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
@@ -246,6 +247,13 @@ def write_file(path: Location, content: bytes) -> None:
 # --- Copies on this host, by content ---------------------------------------------------------------------------------
 
 
+DIGEST = r"\A([0-9a-f]{32})?\Z"
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=DIGEST)]
+"""One that was read from somewhere: copies are named after it, so it is nothing else; "" is none."""
+FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A([0-9A-Za-z][0-9A-Za-z._=-]*)?\Z")]
+"""The name of a file, likewise: it leads into no other folder; "" is none."""
+
+
 def digest_of(*paths: Path) -> str:
     """The content of some files in few characters."""
     digest = blake2b(digest_size=16)
@@ -280,11 +288,17 @@ def keep_copy(digest: str, sources: Mapping[str, Path | HadoopPath]) -> Path:
             else:
                 link(source, draft / name)
 
-    return keep(digest, copy)
+    return keep(digest, copy, *sources)
 
 
-def keep(digest: str, fill: Callable[[Path], None]) -> Path:
-    """The folder of that content on this host, which ``fill`` fills unless it is there; old ones are removed."""
+def keep(digest: str, fill: Callable[[Path], None], *names: str) -> Path:
+    """The folder of that content on this host, which ``fill`` fills unless it is there; old ones are removed.
+
+    A PipelineError if the digest is that of other files than those of these ``names``: whoever asks for it next would
+    get them.
+    """
+    if not digest or not re.fullmatch(DIGEST, digest):
+        raise PipelineError(f"{digest[:80]!r} is no digest; whatever names it is damaged")
     folder = copies_folder() / digest
     if folder.is_dir():
         with suppress(OSError):
@@ -293,6 +307,8 @@ def keep(digest: str, fill: Callable[[Path], None]) -> Path:
     draft = Path(tempfile.mkdtemp(prefix=f".{digest}-", dir=folder.parent))
     try:
         fill(draft)
+        if names and digest_of(*(draft / name for name in names)) != digest:
+            raise PipelineError(f"{', '.join(names)}: the content is not that of the digest {digest}; publish it again")
         with suppress(OSError):  # another worker was faster
             draft.rename(folder)
     finally:

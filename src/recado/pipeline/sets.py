@@ -40,7 +40,7 @@ from recado.model.filter import FALSE, Filter
 from recado.model.subscription import Subscription
 from recado.model.values import format_time
 from recado.pipeline.errors import PipelineError, user_errors
-from recado.pipeline.locations import HadoopPath, Location, digest_of, keep_copy, locate, remove_tree
+from recado.pipeline.locations import Digest, HadoopPath, Location, digest_of, keep_copy, locate, remove_tree
 from recado.pipeline.meanings import matcher_of, semantic_detail
 from recado.pipeline.notebook import html_table
 from recado.semantics.engine import Knowledge
@@ -84,7 +84,7 @@ class Version(msgspec.Struct, frozen=True):
     parent: int | None = None
     semantic: int = 0
     """How many subscriptions want their names understood; if any, every attribute of an event may count."""
-    digest: str = ""
+    digest: Digest = ""
     """Of index and details: the name that copies of them have on other hosts."""
 
 

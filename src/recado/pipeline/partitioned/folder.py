@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from recado import files
 from recado.matching.index import Index
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.locations import HadoopPath, Location, digest_of, keep, keep_copy, locate
+from recado.pipeline.locations import Digest, FileName, HadoopPath, Location, digest_of, keep, keep_copy, locate
 from recado.pipeline.partitioned.plan import Router
 from recado.pipeline.sets import DETAIL_SCHEMA, DETAILS, INDEX, LoadedSet, load_folder
 
@@ -61,9 +61,9 @@ class Part(msgspec.Struct, frozen=True):
     subscriptions: int
     keys: int
     bytes: int
-    digest: str = ""
+    digest: Digest = ""
     """Of index and details: the name that copies of them have on other hosts."""
-    file: str = ""
+    file: FileName = ""
     """At a URL, the file below ``parts`` that has it in pieces."""
 
 
@@ -80,7 +80,7 @@ class Manifest(msgspec.Struct, frozen=True):
     bad_rows: tuple[BadRow, ...] = ()
     format: int = FORMAT
     built_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
-    router_digest: str = ""
+    router_digest: Digest = ""
 
 
 class PartitionedSet:
@@ -112,7 +112,7 @@ class PartitionedSet:
                 join_pieces([Path(scratch) / part.file], part.number, draft)
 
         try:
-            return keep(part.digest, fetch)
+            return keep(part.digest, fetch, INDEX, DETAILS)
         except OSError as error:
             raise PipelineError(f"{pieces} cannot be copied to this host: {error.strerror}") from None
 
@@ -227,7 +227,9 @@ def pieces_of(folder: Path, partition: int) -> Iterator[pa.RecordBatch]:
 
 
 def write_piece(folder: Path, file: str, start: int, piece: bytes) -> None:
-    """Put a piece to its place in a file of the folder."""
+    """Put a piece to its place in a file of the folder: one of the two that there are."""
+    if file not in (INDEX, DETAILS) or start < 0:
+        raise PipelineError(f"{file[:80]!r} is no file of a partition; the set is damaged")
     with (folder / file).open("r+b" if (folder / file).exists() else "wb") as out:
         out.seek(start)
         out.write(piece)

@@ -240,7 +240,7 @@ def _folder(place: Place, partition: int) -> Path:
         return partition_path(Path(place.folder), partition)
     files = [Path(SparkFiles.get(name)) for name in sent.names]
     if len(files) == 1:
-        return keep(sent.digest, lambda draft: join_pieces(files, partition, draft))
+        return keep(sent.digest, lambda draft: join_pieces(files, partition, draft), INDEX, DETAILS)
     return keep_copy(sent.digest, dict(zip((INDEX, DETAILS), files, strict=True)))
 
 
