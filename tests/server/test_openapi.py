@@ -82,7 +82,8 @@ def ask_operation(served, schema, id, examples):
         suppress_health_check=list(HealthCheck),
     )
     def check(case):
-        case.call_and_validate(base_url=url, headers={"Authorization": f"Bearer {token}"}, excluded_checks=NOT_HERE)
+        headers = {"Authorization": f"Bearer {token}"}
+        case.call_and_validate(base_url=url, headers=headers, excluded_checks=NOT_HERE, timeout=120)
 
     check()
 
