@@ -346,7 +346,7 @@ async def test_mail_of_users_who_want_events_told_otherwise_waits_for_the_matche
 
 
 @story
-async def test_damaged_state_is_named_and_the_rest_is_used(tmp_path):
+async def test_damaged_state_is_named_and_the_rest_is_used(tmp_path, monkeypatch):
     engine = await subscribed(tmp_path)
     await engine.subscribe(BEN, b'{"id": "s"}', "phone")
     await engine.publish(BEN, [event(number) for number in range(3)])
@@ -357,6 +357,9 @@ async def test_damaged_state_is_named_and_the_rest_is_used(tmp_path):
     db.close()
     engine = await opened(tmp_path)
     assert len(engine.damage) == 4  # the subscription, the event, and the two notifications of it
+    assert engine.status()["damage"] == engine.damage
+    monkeypatch.setattr("recado.server.engine._DAMAGE_SHOWN", 3)
+    assert engine.status()["damage"] == [*engine.damage[:3], "and 1 more, which the log names"]
     assert engine.subscriptions(BEN) == []
     consumer = await attached(engine)
     assert consumer.ids == ["0", "2"]

@@ -90,6 +90,8 @@ SWITCH_SECONDS = 0.0005
 """How long a busy loop may keep the log's thread from going on after each step: that is what an fsync waits for."""
 _SETTLED = 2_000
 """Mailboxes that are looked at in one step."""
+_DAMAGE_SHOWN = 100
+"""Sentences about damage in the status; a file may have as much as it has rows."""
 _log = logging.getLogger("recado.server")
 
 
@@ -344,7 +346,7 @@ class Engine:
             "redelivered": state.redelivered,
             "faults": self.dispatcher.faults,
             "over_budget": len(self.dispatcher.verifier.over()),
-            "damage": list(self.damage),
+            "damage": _shortened(self.damage),
             "trouble": [text for text in self.troubles().values() if text],
         }
 
@@ -878,6 +880,11 @@ def _both(first: Done, second: Done) -> Done:
 def _one(effects: Sequence[Effect], kind: type[T]) -> T:
     """The answer among the effects of a stimulus."""
     return next(effect for effect in effects if isinstance(effect, kind))
+
+
+def _shortened(texts: Sequence[str]) -> list[str]:
+    more = len(texts) - _DAMAGE_SHOWN
+    return [*texts[:_DAMAGE_SHOWN], *([f"and {more:,} more, which the log names"] if more > 0 else [])]
 
 
 def _broker_settings(config: Config) -> BrokerSettings:

@@ -506,10 +506,11 @@ async def status(call: Call) -> Response:
 
 
 def states(gateway: Gateway) -> dict[str, float]:
-    """The engine's figures of this moment, and the connections; of a list, how long it is."""
+    """The engine's figures of this moment, and the connections; of damage, how much there is."""
     status = gateway.engine.status()
     del status["trouble"]  # has a metric of its own
-    found = {name: float(len(value) if isinstance(value, list) else value) for name, value in status.items()}
+    status["damage"] = len(gateway.engine.damage)
+    found = {name: float(value) for name, value in status.items()}
     return {"connections": float(gateway.connections), **found}
 
 
