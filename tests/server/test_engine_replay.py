@@ -37,6 +37,19 @@ def test_positions_that_cannot_be_read_are_named(tmp_path, capsys):
     assert shown.err.startswith("the replay is not whole: position 1")
 
 
+def test_of_very_many_that_cannot_be_read_some_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("recado.server.gateway._DAMAGE_TOLD", 0)
+
+    async def story():
+        async with serving(tmp_path) as server, http(server) as client:
+            await server.engine.publish(BEN, [event(number) for number in range(3)])
+            await asyncio.to_thread(damage, tmp_path / "data" / "log")
+            told = msgspec.json.decode((await client.get("/v1/replay")).text.splitlines()[-1])
+            assert told == {"damage": "and more positions: recado log check names all of them"}
+
+    run(story())
+
+
 def damage(folder):
     with sqlite3.connect(folder / "tail.sqlite") as db:
         db.execute("UPDATE tail SET event = zeroblob(10) WHERE position = 1")

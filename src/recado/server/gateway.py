@@ -32,6 +32,8 @@ from recado.server.webhooks.worker import Webhooks
 from recado.store.log import Damage
 
 LETTERS = "dead-letters.sqlite"
+_DAMAGE_TOLD = 1_000
+"""Stretches that cannot be read, which a replay names."""
 
 
 class Gateway:
@@ -89,7 +91,8 @@ class Gateway:
         """Stored events through a filter, as long as the caller may have them; ``damage`` gets what is missing."""
 
         def missing(one: Damage) -> None:
-            damage[str(one)] = None
+            told = str(one) if len(damage) < _DAMAGE_TOLD else "and more positions: recado log check names all of them"
+            damage[told] = None
 
         found = self.engine.replay(who, record, position=position, since=since, limit=limit, on_damage=missing)
         with self._replaying(who):
