@@ -65,6 +65,14 @@ def unit(name):
         ("plan_m", None),
         ("number_of_bytes", None),
         ("temperature", None),
+        ("print_speed_mm_s", "mm/s"),
+        ("rain_rate_mm_h", "mm/h"),
+        ("gas_btu", "BTU"),
+        ("air_flow_cfm", "ft³/min"),
+        ("feed_rate_kg_h", "kg/h"),
+        ("static_pressure_inH2O", "inH₂O"),
+        ("dose_rate_uSv_h", "µSv/h"),
+        ("model_tesla", None),
     ],
 )
 def test_units_are_recognised_in_names(name, expected):
@@ -102,6 +110,12 @@ def test_a_unit_is_not_what_its_letters_abbreviate_elsewhere(semantics, name, ex
         ("flow_lpm", "flow_m3h", 3, 50),
         ("time_days", "time_weeks", 2, 14),
         ("percent", "ratio", 0.5, 50),
+        ("print_speed_mmps", "print_speed_cm_s", 3, 30),
+        ("rain_rate_mm_h", "rain_rate_in_per_h", 2, 50.8),
+        ("heat_kWh", "heat_btu", 1000, 0.29307107017222),
+        ("air_flow_m3h", "air_flow_cfm", 10, 16.9901079552),
+        ("salt_g_l", "salt_kg_m3", 3, 3),
+        ("track_length_s", "track_length_ms", 2500, 2.5),
     ],
 )
 def test_what_is_said_in_another_unit_is_asked_for_in_ones_own(semantics, asked, said, value, expected):
@@ -117,7 +131,8 @@ def test_what_is_said_in_another_unit_is_asked_for_in_ones_own(semantics, asked,
     [
         ("age_days", "age_years"), ("age_months", "age_years"), ("weight_tons", "weight_kg"), ("power_hp", "power_kw"),
         ("glucose_mg_dl", "glucose_mmol_l"), ("temp_deg", "temp_c"), ("ledge_m", "ledge_ft"), ("span_m", "span_ft"),
-        ("price_per_kg", "price"), ("bytes_per_sec", "bytes"), ("vitamin_c", "vitamin_f"), ("volume_db", "volume_l"),
+        ("price_per_kg", "price"), ("bytes_per_sec", "bytes"), ("rain_mm_h", "rain_mm"), ("feed_kg_h", "feed_kg"),
+        ("vitamin_c", "vitamin_f"), ("volume_db", "volume_l"),
     ],
 )  # fmt: skip
 def test_units_that_nothing_converts_are_vetoed_even_if_they_are_only_likely(semantics, one, other):

@@ -27,13 +27,18 @@ NAMES = [
     "bytes_in", "bytes.sent", "old price", "pm25", "pm10", "qwzxrt", "wspd", "createdAt", "stop", "battery level", "",
     "energy_kWh", "energy_wh", "ledge_m", "ledge_ft", "age_days", "age_years", "price_per_kg", "dbtr", "cdtr",
     "creditor", "occupied", "unoccupied", "home_phone", "work_phone", "noise_db", "mass_t", "magnitudeType",
-    "magnitude",
+    "magnitude", "payer_id", "payee_id", "not_delivered", "delivered", "no_leak_found", "leak_found", "stay_minutes",
+    "stayDurationSec", "bat_v", "battery_voltage", "email", "emailAddress",
 ]  # fmt: skip
 TRAPS = [
     ("windSpeed", "windDirection"), ("min_price", "max_price"), ("lat", "longitude"), ("systolic", "diastolic"),
     ("supply_temperature", "return_temperature"),
     ("from_stop", "to_stop"), ("bytes_in", "bytes_out"), ("first_name", "last_name"), ("pos_x", "pos_y"),
     ("start_date", "end_date"), ("order_number", "order_date"), ("city", "country"), ("price", "price currency"),
+    ("votes_for", "votes_against"), ("payer_id", "payee_id"), ("mentor_name", "mentee_name"),
+    ("cache_hits", "cache_misses"),
+    ("not_delivered", "delivered"), ("no_leak_found", "leak_found"), ("price_without_tax", "price_with_tax"),
+    ("profit", "loss"), ("first_half", "second_half"), ("home_email_address", "home_address"),
 ]  # fmt: skip
 
 
@@ -101,6 +106,32 @@ def test_what_differs_in_what_is_said_of_one_thing_does_not_match(semantics, one
 def test_a_word_that_nobody_knows_may_be_letters_of_one_that_is_known(semantics):
     assert semantics.align(["CdtrAcct"], ["creditor account"], MEAN).mapping()
     assert semantics.align(["engine_rpm"], ["engineSpeed"], MEAN).mapping()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("stay_minutes", "stayDurationSec"), ("bat_v", "battery_voltage"), ("oven_celsius", "oven_temperature_f"),
+        ("mash_minutes", "mash_time_s"), ("track_length_s", "track_duration_ms"),
+    ],
+)  # fmt: skip
+def test_a_unit_says_what_is_measured(semantics, one, other):
+    for measure in ("mean", "feng"):
+        assert semantics.align([one], [other], SemanticSettings(measure)).mapping() == {one: other}
+    assert semantics.align(["stay_minutes"], ["stay_temperature"], MEAN).mapping() == {}
+    assert semantics.align(["order_minutes"], ["order_weight"], MEAN).mapping() == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("email", "emailAddress"), ("e-mail", "email_addr"), ("no_of_seats", "seat_count"),
+        ("invoice_no", "invoice_number"),
+        ("no_pedido", "numero_pedido"), ("apptDate", "appointment date"), ("vbat", "batteryVoltage"),
+    ],
+)  # fmt: skip
+def test_ways_of_writing_one_thing(semantics, one, other):
+    assert semantics.align([one], [other], MEAN).mapping() == {one: other}
 
 
 @pytest.mark.parametrize(

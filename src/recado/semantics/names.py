@@ -229,7 +229,7 @@ def plain_readings(name: str, languages: Sequence[str], tables: NameTables) -> t
     found: dict[tuple[str, ...], Words] = {}
     order = sorted({alpha3(language) for language in languages})
     for choice in _choices(tokens(name), lambda token: _short(token, order, tables) or [(token,)]):
-        measured = take_unit([word for words, _ in choice for word in words], _kept(choice))
+        measured = take_unit(_join([word for words, _ in choice for word in words]), _kept(choice))
         kept = content(list(measured.tokens), ENGLISH)
         text = " ".join(kept)
         own = tuple(Word(token) for token in kept)
@@ -249,6 +249,18 @@ def _choices(found: Sequence[str], meanings: Callable[[str], Sequence[tuple[str,
     if unit >= 0:
         listed[unit] = [((found[unit],), found[unit])]
     return [list(choice) for choice in islice(product(*listed), READINGS)]
+
+
+_JOINED = {("e", "mail"): "email", ("email", "address"): "email", ("mail", "address"): "mail"}
+"""Two words that are one: the address of an e-mail is no place."""
+
+
+def _join(pieces: Sequence[str]) -> list[str]:
+    joined: list[str] = []
+    for piece in pieces:
+        whole = _JOINED.get((joined[-1], piece)) if joined else None
+        joined[-1:] = [whole] if whole is not None else [*joined[-1:], piece]
+    return joined
 
 
 def _short(token: str, languages: Sequence[str], tables: NameTables) -> list[tuple[str, ...]]:
@@ -322,7 +334,7 @@ class NameReader:
         return Words(word.lemma, word.lemma, english, word.language, (word,), self._synonyms((word,)))
 
     def _reading(self, name: str, choice: Choice, order: tuple[str, ...], as_value: bool) -> Words:
-        pieces = [word for words, _ in choice for word in words]
+        pieces = _join([word for words, _ in choice for word in words])
         measured = None if as_value else take_unit(pieces, _kept(choice))
         left = pieces if measured is None else list(measured.tokens)
         kept = [piece for token in content(left, order[0]) for piece in self._pieces(token, order)]

@@ -69,7 +69,9 @@ class NameTables:
             for place, pole in enumerate(group.poles):
                 for word in pole:
                     self._poles.setdefault(plain(word), []).append((number, place))
-        content = msgspec.json.encode([self._abbreviations, self._given, self.groups, sorted(self.alone)])
+        content = msgspec.json.encode(
+            [self._abbreviations, self._given, self.groups, sorted(self.alone), sorted(self.carriers)]
+        )
         self.digest = blake2b(content, digest_size=8).hexdigest()
 
     def expand(self, token: str, language: str) -> tuple[tuple[str, ...], ...]:

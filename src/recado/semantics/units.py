@@ -133,6 +133,12 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
             ("mph", _MILE / 3600, "mph miles per hour mi per h"),
             ("kn", Fraction(1852, 3600), "knot knots kts ? kn ? kt ? nos"),
             ("ft/s", _FOOT, "fps ft per s feet per second"),
+            ("km/s", 1000, "kmps km s"),
+            ("cm/s", Fraction(1, 100), "cmps cm s"),
+            ("mm/s", Fraction(1, 1000), "mmps mm s"),
+            ("m/min", Fraction(1, 60), "meters per minute metres per minute"),
+            ("mm/h", Fraction(1, 3_600_000), "mmph mm h mm per h"),
+            ("in/h", _INCH / 3600, "inph in per h inches per hour"),
         ],
     ),
     "acceleration": (
@@ -155,7 +161,7 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
     "time": (
         (
             "duration time latency delay timeout uptime elapsed interval age ttl period wait response duracao tempo "
-            "atraso intervalo dur ping rtt headway runtime created updated modified epoch"
+            "atraso intervalo dur ping rtt headway runtime created updated modified epoch length"
         ),
         [
             ("s", 1, "second seconds secs segundos segundo sec ? s"),
@@ -208,6 +214,8 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
             ("GWh", 3_600_000_000_000, "gwh"),
             ("MJ", 1_000_000, "mj megajoules"),
             ("kcal", 4184, "kcal kilocalories"),
+            ("BTU", Fraction(105_505_585_262, 100_000_000), "btu btus"),
+            ("therm", Fraction(105_505_585_262, 1000), "therms ? therm"),
         ],
     ),
     "power": (
@@ -236,6 +244,8 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
             ("mmHg", Fraction(133_322_387_415, 1_000_000_000), "mmhg mm hg"),
             ("Torr", Fraction(101_325, 760), "torr"),
             ("atm", 101_325, "atmospheres ? atm"),
+            ("mmH₂O", Fraction(980_665, 100_000), "mmh2o mm h2o mm h2 o"),
+            ("inH₂O", Fraction(24_908_891, 100_000), "inh2o in h2o in h2 o"),
         ],
     ),
     "voltage": (
@@ -276,6 +286,20 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
             ("m³/h", Fraction(1000, 60), "m3h"),
             ("m³/s", 60_000, "m3s"),
             ("gal/min", _GALLON, "gpm"),
+            ("gal/h", _GALLON / 60, "gph"),
+            ("L/d", Fraction(1, 1440), "lpd"),
+            ("m³/min", 1000, "m3min"),
+            ("m³/d", Fraction(1000, 1440), "m3d"),
+            ("ft³/min", 1000 * _FOOT**3, "cfm"),
+        ],
+    ),
+    "mass flow": (
+        "",
+        [
+            ("kg/h", Fraction(1, 3600), "kgh kg h kg per h"),
+            ("kg/s", 1, "kg s kg per s"),
+            ("t/h", Fraction(1000, 3600), "t per h"),
+            ("lb/h", _POUND / 1000 / 3600, "lb h lb per h"),
         ],
     ),
     "ratio": (
@@ -302,6 +326,9 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
             ("mg/m³", 1000, "mgm3 mg m3"),
             ("mg/L", 1_000_000, "mgl mg l"),
             ("mg/dL", 10_000_000, "mgdl mg dl"),
+            ("g/L", 1_000_000_000, "g l g per l"),
+            ("g/dL", 10_000_000_000, "gdl g dl g per dl"),
+            ("kg/m³", 1_000_000_000, "kgm3 kg m3"),
         ],
     ),
     "molar concentration": ("", [("mmol/L", 1, "mmoll mmol l mmol")]),
@@ -328,6 +355,25 @@ _TABLE: dict[str, tuple[str, _Rows]] = {
         [("µS/cm", 1, "uscm us cm"), ("mS/cm", 1000, "mscm ms cm"), ("S/m", 10_000, "? s m"), ("dS/m", 1000, "dsm")],
     ),
     "sound level": ("", [("dB", 1, "dba decibel decibels ? db"), ("dBm", 1, "dbm")]),
+    "radiation dose": (
+        "",
+        [("Sv", 1, "sievert sieverts"), ("mSv", Fraction(1, 1000), "msv"), ("µSv", Fraction(1, 1_000_000), "usv")],
+    ),
+    "dose rate": (
+        "",
+        [("mSv/h", 1000, "msvh msv h"), ("µSv/h", 1, "usvh usv h"), ("nSv/h", Fraction(1, 1000), "nsvh nsv h")],
+    ),
+    "activity": ("", [("Bq", 1, "becquerel becquerels bq"), ("kBq", 1000, "kbq")]),
+    "magnetic flux density": (
+        "magnetic magnetometer field flux",
+        [
+            ("T", 1, "? tesla ? teslas"),
+            ("mT", Fraction(1, 1000), "millitesla"),
+            ("µT", Fraction(1, 1_000_000), "microtesla"),
+            ("G", Fraction(1, 10_000), "gauss"),
+        ],
+    ),
+    "luminous flux": ("", [("lm", 1, "lumen lumens")]),
     "irradiance": ("", [("W/m²", 1, "wm2 w m2"), ("kW/m²", 1000, "kwm2 kw m2")]),
     "area": (
         "",
@@ -361,6 +407,31 @@ LONE = {
 """A name that is nothing but a unit of these is the quantity: ``grams`` is a weight."""
 _IMPLIED = {"rotation": "speed"}
 """What a unit says beside the rest of the name: ``engine_rpm`` is a speed."""
+_SAID = {
+    "temperature": "temperature temperatura", "mass": "weight mass peso massa", "pressure": "pressure pressao",
+    "voltage": "voltage tensao", "current": "current corrente", "power": "power potencia", "energy": "energy energia",
+    "speed": "speed velocity velocidade", "volume": "volume", "area": "area", "flow": "flow vazao fluxo",
+    "mass flow": "flow vazao fluxo", "force": "force forca", "torque": "torque", "frequency": "frequency frequencia",
+    "time": "duration duracao", "data": "size tamanho", "illuminance": "illuminance luminosidade",
+    "resistance": "resistance resistencia", "conductivity": "conductivity condutividade",
+    "concentration": "concentration concentracao", "mass concentration": "concentration concentracao",
+}  # fmt: skip
+_SAID_OF = {quantity: frozenset(words.split()) for quantity, words in _SAID.items()}
+_TIMES = frozenset({"time", "tempo", "length"})
+
+
+def said_by(unit: Unit | None, other: Unit | None) -> frozenset[str]:
+    """The words that a name need not have if it has a unit: what ends with *volts* is a voltage.
+
+    ``other`` is the unit of the name that has them. Minutes are a *time* or *length* only if that is in a unit, too:
+    else it may be a moment.
+    """
+    if unit is None:
+        return frozenset()
+    said = _SAID_OF.get(unit.quantity, frozenset())
+    return said | _TIMES if other is not None and unit.quantity == other.quantity == "time" else said
+
+
 TRAILING = frozenset({
     "max", "min", "maximum", "minimum", "avg", "average", "mean", "total", "today", "daily", "maxima", "minima",
     "media", "maximo", "minimo", "medio", "atual",
@@ -386,11 +457,14 @@ def _spellings() -> dict[str, list[tuple[Unit, bool]]]:
 
 _PHRASES = (
     "degrees celsius", "degrees fahrenheit", "degrees rankine", "nautical miles", "m per s", "meters per second",
-    "metres per second",
-    "metros por segundo", "m s", "km h", "km per h", "kilometers per hour", "km por hora", "miles per hour", "mi per h",
-    "ft per s", "feet per second", "bits per second", "watt hours", "kilowatt hours", "in hg", "inches mercury",
-    "mm hg", "cubic meters", "cubic feet", "fl oz", "fluid ounces", "ug m3", "mg m3", "w m2", "kw m2", "mg l", "mg dl",
-    "mmol l", "us cm", "ms cm", "s m", "bytes per second", "k bps", "m bps", "g bps", "m w",
+    "metres per second", "metros por segundo", "m s", "km h", "km per h", "kilometers per hour", "km por hora",
+    "miles per hour", "mi per h", "ft per s", "feet per second", "bits per second", "watt hours", "kilowatt hours",
+    "in hg", "inches mercury", "mm hg", "cubic meters", "cubic feet", "fl oz", "fluid ounces", "ug m3", "mg m3",
+    "w m2", "kw m2", "mg l", "mg dl", "mmol l", "us cm", "ms cm", "s m", "bytes per second", "k bps", "m bps", "g bps",
+    "m w", "km s", "cm s", "mm s", "mm h", "mm per h", "in per h", "inches per hour", "meters per minute",
+    "metres per minute", "kg h", "kg per h", "kg s", "kg per s", "t per h", "lb h", "lb per h", "mm h2o",
+    "in h2 o", "mm h2 o", "in h2o",
+    "msv h", "usv h", "nsv h", "g l", "g per l", "g dl", "g per dl", "kg m3",
 )  # fmt: skip
 
 
@@ -447,8 +521,8 @@ def take_unit(tokens: Sequence[str], beside: Sequence[str] = ()) -> Measured:
             before, taken = folded[: end - size], folded[end - size : end]
             near = [*before, *beside]
             unit = find_unit(" ".join(taken), near)
-            if unit is None and size == 2 and taken[0] in _PREFIXES:
-                unit = find_unit("".join(taken), near)
+            if unit is None and size > 1 and taken[0] in _PREFIXES:
+                unit = find_unit(" ".join(["".join(taken[:2]), *taken[2:]]), near)
             if unit is not None and _may_follow(before, unit):
                 implied = _IMPLIED.get(unit.quantity)
                 said = () if implied is None or implied in before else (implied,)

@@ -43,6 +43,7 @@ from recado.semantics.units import (
     is_rate,
     loose_units,
     plain,
+    said_by,
 )
 
 FLOOR = 0.08
@@ -56,6 +57,10 @@ STRICTER = 1.4
 """So many times as alike as names have to be words that are left over."""
 SAME_WORD = 0.85
 _NEGATIONS = ("un", "dis", "non", "des", "in", "im", "ir", "il", "de")
+_NOT = frozenset({"not", "never", "without", "except", "nao", "nunca", "sem", "exceto"})
+_ROLES = (("er", "ee"), ("or", "ee"))
+"""Of words that end so, the one does what is done to the other: ``payer``, ``payee``."""
+_NUMBERED = frozenset({"no", "number", "num", "nr", "nro", "numero"})
 _LINKS = frozenset({"of", "de", "do", "da", "dos", "das", "del", "della", "di"})
 _INSIDE = {
     True: frozenset({"in", "inside", "within"}),
@@ -97,7 +102,7 @@ class Facets(msgspec.Struct, frozen=True):
     """What is looked at of one reading of a name.
 
     ``head`` is the place of the word that it is about; words from the place ``inside`` on say only where that is.
-    ``loose`` are the units that it may end with, if it has none for certain.
+    ``loose`` are the units that it may end with, if it has none for certain. ``is_none``: it begins with ``no``.
     """
 
     words: Words
@@ -111,6 +116,7 @@ class Facets(msgspec.Struct, frozen=True):
     loose: frozenset[str]
     per_unit: bool
     rate: bool
+    is_none: bool
 
 
 class Vetoes:
@@ -130,11 +136,11 @@ class Vetoes:
         inside = self._inside(words)
         head = self._head(words, inside)
         loose = frozenset() if words.unit is not None else self._loose(words)
-        written = [] if words.unit is not None else tokens(words.name)
-        per_unit, rate = is_per_unit(written), is_rate(words.tokens)
-        return Facets(
-            words, frozenset(said), poles, alone, head, inside, own, "".join(words.tokens), loose, per_unit, rate
-        )
+        written = tokens(words.name)
+        per_unit, rate = words.unit is None and is_per_unit(written), is_rate(words.tokens)
+        is_none = len(written) > 2 and written[0] == "no" and written[1] != "of"
+        spelling = "".join(words.tokens)
+        return Facets(words, frozenset(said), poles, alone, head, inside, own, spelling, loose, per_unit, rate, is_none)
 
     def _loose(self, words: Words) -> frozenset[str]:
         """The units that the last word may be: symbols of the table, else WordNet's words for a concept."""
@@ -239,13 +245,17 @@ class Vetoes:
         return None
 
     def _negation(self, a: Facets, b: Facets) -> Objection | None:
-        """Has one name a word, and the other the same with a prefix that makes its contrary: ``disconnected``?"""
+        """Is one the negation of the other, by a prefix (``disconnected``) or a word, or as ``payee`` to ``payer``?"""
         for one, other in ((a, b), (b, a)):
             for word in sorted(one.all - other.all):
-                for prefix in _NEGATIONS:
-                    bare = word.removeprefix(prefix)
-                    if bare != word and len(bare) > SHORT and bare in other.all - one.all:
-                        return _against("contrary", word, bare)
+                bare = next((bare for bare in _contraries(word) if bare in other.all - one.all), None)
+                if bare is not None:
+                    return _against("contrary", word, bare)
+        negated = sorted((a.all & _NOT) ^ (b.all & _NOT))
+        if negated and not (a.all & _NOT and b.all & _NOT):
+            return Objection("contrary", negated[0], "")
+        if a.is_none != b.is_none and (a.all if b.is_none else b.all).isdisjoint(_NUMBERED):
+            return Objection("contrary", "no", "")
         return None
 
     def _is_evidence(self, group: int, a: Facets, b: Facets) -> bool:
@@ -305,15 +315,19 @@ class Vetoes:
         return None
 
     def _partners(self, a: Facets, b: Facets, alike: Floats) -> tuple[list[float], list[float]]:
-        """How alike each word is to its best partner in the other name; 1 if they have a pole in common."""
+        """How alike each word is to its best partner in the other name, or what else stands for it there."""
         if self._lexicon is not None:
             alike = self._spell_out(a.words.own, b.words.own, alike)
         of_a, of_b = alike.max(axis=1).tolist(), alike.max(axis=0).tolist()
-        share = self.tables.share
-        return (
-            [1.0 if share(poles, b.poles) else value for value, poles in zip(of_a, a.own, strict=True)],
-            [1.0 if share(poles, a.poles) else value for value, poles in zip(of_b, b.own, strict=True)],
-        )
+        return self._with_tables(a, b, of_a), self._with_tables(b, a, of_b)
+
+    def _with_tables(self, one: Facets, other: Facets, partners: list[float]) -> list[float]:
+        """1 for a word with a pole in common with the other name, and for one that the other's unit says."""
+        said = said_by(other.words.unit, one.words.unit)
+        return [
+            1.0 if self.tables.share(poles, other.poles) or (said and plain(word.lemma) in said) else value
+            for value, poles, word in zip(partners, one.own, one.words.own, strict=True)
+        ]
 
     def _spell_out(self, own: Sequence[Word], others: Sequence[Word], alike: Floats) -> Floats:
         """With words that are spelt alike, or are letters of the other: ``cdtr`` for ``creditor``, whom nobody knows.
@@ -380,6 +394,15 @@ class Vetoes:
         return None
 
 
+def _contraries(word: str) -> list[str]:
+    """What a word may be the contrary of, by its beginning or end alone."""
+    found = [word.removeprefix(prefix) for prefix in _NEGATIONS if word.startswith(prefix)]
+    found = [bare for bare in found if len(bare) > SHORT]
+    return found + [
+        word.removesuffix(end) + other for other, end in _ROLES if word.endswith(end) and len(word) > SHORT + 2
+    ]
+
+
 def _other_units(unit: Unit, loose: frozenset[str]) -> list[str]:
     """The units that a name may end with, if none of them is this one; a day is much besides a unit of time."""
     if unit.symbol in loose:
@@ -439,7 +462,7 @@ def abbreviates(short: Sequence[str], words: Sequence[str]) -> bool:
     """Is each of some tokens a word of the others, in order, or made of the first letter and later ones of such?
 
     ``hmdty`` is ``humidity``, ``wspd`` is ``wind speed``. A token has at least three letters, half the consonants of a
-    single word, and the first letter of every word that it stands for.
+    single word or all of its beginning and its end (``appt``), and the first letter of every word that it stands for.
     """
     ends = {0}  # up to which words the tokens so far may stand for; tried one by one they would be exponentially many
     for token in short:
@@ -462,6 +485,8 @@ def _made_of(token: str, words: Sequence[str]) -> bool:
     if len(token) < 3 or len(token) >= len(letters) or token[0] != letters[0]:
         return False
     if len(words) == 1:
+        if len(token) > 3 and letters.startswith(token[:-1]) and letters.endswith(token[-1]):
+            return True
         consonants = [char for char in letters if char not in "aeiou"]
         said = [char for char in token if char not in "aeiou"]
         return (
