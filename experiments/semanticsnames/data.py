@@ -5,7 +5,7 @@ its digest. Tables and thresholds were chosen by what the tuning half says; the 
 
 A split by pairs leaves names in both halves, and who labelled the pairs also wrote the tables. So there are pairs of
 other *trades*, labelled later and split by vocabulary: ``read_trades``. ``read_new`` has the pairs of the final half
-of whose names the tuning half has none.
+of whose names the tuning half has none, ``read_blind`` pairs by somebody who had not read the tables.
 """
 
 from __future__ import annotations
@@ -64,6 +64,11 @@ def read_new() -> list[LabelledPair]:
     pairs = read_pairs()
     seen = {name for one in pairs if one.half == "tuning" for name in (one.a, one.b)}
     return [one for one in pairs if one.half == "final" and seen.isdisjoint((one.a, one.b))]
+
+
+def read_blind() -> list[LabelledPair]:
+    """The pairs that somebody wrote down who had not read the tables."""
+    return read_pairs("blind.txt")
 
 
 def half_of(text: str) -> Half:

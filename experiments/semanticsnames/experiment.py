@@ -10,10 +10,10 @@ import msgspec
 from experiments.base import Experiment, Results
 from experiments.blocks import Table
 from experiments.semantics.languages import inputs
-from experiments.semanticsnames.data import HALVES, SORTS, read_pairs, read_schemas, read_trades
+from experiments.semanticsnames.data import HALVES, SORTS, read_blind, read_pairs, read_schemas, read_trades
 from experiments.semanticsnames.score import MEASURES, names
 
-PARTS = ("overall", "pairs", "new names", "schemas", "values", "trades")
+PARTS = ("overall", "pairs", "new names", "schemas", "values", "trades", "blind")
 
 
 def before() -> Mapping[str, float | str]:
@@ -45,6 +45,7 @@ def _data() -> Table:
         wanted = sum(one.sort == sort and one.label != "other" for one in pairs)
         rows.append((sort, *map(str, counts), str(wanted)))
     rows.append(("of other trades", *(str(len(read_trades(half))) for half in HALVES), ""))
+    rows.append(("blind", *(str(sum(one.half == half for one in read_blind())) for half in HALVES), ""))
     values, schemas = read_pairs("values.txt"), read_schemas()
     rows.append(("values", *(str(sum(one.half == half for one in values)) for half in HALVES), ""))
     rows.append(("schema pairs", *(str(sum(one.half == half for one in schemas)) for half in HALVES), ""))
@@ -75,7 +76,7 @@ EXPERIMENT = Experiment(
         "what the same experiment measured before there were units, vetoes and abbreviations. *New names* are the "
         "pairs of the final half of whose names the tuning half has none. *Trades* are pairs from vocabularies that "
         "nothing else is from, labelled after the tables were made and split by vocabulary; only those of the tuning "
-        "half were looked at."
+        "half were looked at. *Blind* pairs were written by somebody who had not read the tables."
     ),
     sweeps=(),
     studies={"names": names},

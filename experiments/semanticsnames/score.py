@@ -16,6 +16,7 @@ from experiments.semanticsnames.data import (
     Half,
     LabelledPair,
     SchemaPair,
+    read_blind,
     read_new,
     read_pairs,
     read_schemas,
@@ -103,6 +104,7 @@ def judge_all(semantics: Semantics, settings: SemanticSettings, half: Half) -> d
     values = [judge_value(semantics, settings, pair) for pair in read_pairs("values.txt") if pair.half == half]
     found = {"pairs": pairs, "schemas": schemas, "overall": pairs + schemas, "values": values}
     found["trades"] = [judge_pair(semantics, settings, pair) for pair in read_trades(half)]
+    found["blind"] = [judge_pair(semantics, settings, pair) for pair in read_blind() if pair.half == half]
     if half == "final":
         found["new names"] = [judge_pair(semantics, settings, pair) for pair in read_new()]
     return found

@@ -2,7 +2,16 @@
 
 from hashlib import blake2b
 
-from experiments.semanticsnames.data import HALVES, SORTS, half_of, read_new, read_pairs, read_schemas, read_trades
+from experiments.semanticsnames.data import (
+    HALVES,
+    SORTS,
+    half_of,
+    read_blind,
+    read_new,
+    read_pairs,
+    read_schemas,
+    read_trades,
+)
 from experiments.semanticsnames.experiment import before
 from experiments.semanticsnames.score import MEASURES, Judgement, quality
 
@@ -56,3 +65,12 @@ def test_new_names_are_in_no_pair_of_the_tuning_half():
     new = read_new()
     assert len(new) >= 100
     assert all(one.half == "final" and seen.isdisjoint((one.a, one.b)) for one in new)
+
+
+def test_blind_pairs_are_nowhere_else():
+    known = {frozenset((one.a, one.b)) for one in (*read_pairs(), *read_trades("tuning"), *read_trades("final"))}
+    blind = read_blind()
+    assert len(blind) >= 100
+    assert known.isdisjoint({frozenset((one.a, one.b)) for one in blind})
+    for half in HALVES:
+        assert {"unit", "contrary", "language"} <= {one.sort for one in blind if one.half == half}

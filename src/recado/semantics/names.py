@@ -251,7 +251,10 @@ def _choices(found: Sequence[str], meanings: Callable[[str], Sequence[tuple[str,
     return [list(choice) for choice in islice(product(*listed), READINGS)]
 
 
-_JOINED = {("e", "mail"): "email", ("email", "address"): "email", ("mail", "address"): "mail"}
+_JOINED = {
+    ("e", "mail"): "email", ("email", "address"): "email", ("mail", "address"): "mail", ("zip", "code"): "postcode",
+    ("post", "code"): "postcode", ("postal", "code"): "postcode",
+}  # fmt: skip
 """Two words that are one: the address of an e-mail is no place."""
 
 
