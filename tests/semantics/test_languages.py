@@ -149,3 +149,27 @@ def test_the_whole_portuguese_wordnet(data, lexicon):
             "nome": "name",
             "preço": "price",
         }
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "is_same"),
+    [
+        ("velocidade_vento", "velocidade", True),  # a table has both words in English; the name is Portuguese yet
+        ("velocidade_vento", "vento", False),
+        ("velocidade_vento_kmh", "wind speed", True),
+        ("nome_cliente", "nome", True),
+        ("wind_velocidade", "velocidade", True),
+    ],
+)
+@pytest.mark.skipif(WHOLE is None, reason="there is no whole Portuguese lexicon")
+def test_what_a_name_is_about_depends_on_its_language(data, lexicon, asked, said, is_same):
+    add_language("pt", WHOLE, lexicon)
+    for one, other in ((asked, said), (said, asked)):
+        assert bool(Semantics().align([one], [other], JCN).mapping()) == is_same
+
+
+@pytest.mark.skipif(WHOLE is None, reason="there is no whole Portuguese lexicon")
+def test_an_english_name_that_ends_with_a_word_of_two_languages_is_english(data, lexicon):
+    add_language("pt", WHOLE, lexicon)
+    assert Semantics().align(["customer"], ["customer_email"], JCN).mapping() == {}
+    assert Semantics().align(["email do cliente"], ["customer_email"], JCN).mapping()

@@ -35,6 +35,7 @@ from recado.semantics.names import ENGLISH, Word, Words, tokens
 from recado.semantics.tables import NameTables
 from recado.semantics.units import (
     BY_SYMBOL,
+    SYMBOLS,
     TRAILING,
     Unit,
     convert,
@@ -185,15 +186,24 @@ class Vetoes:
     def _head(self, words: Words, inside: int) -> int:
         """English names end with what they are about, unless it comes before *of*; Portuguese ones begin with it.
 
-        A name whose last word only English has is English, whatever else its first one may be (``total count``).
+        A name whose first or last word only English has is English, whatever else the others may be (``total count``,
+        ``customer email``); unless the first one is an abbreviation of the other language.
         """
         lemmas = [plain(lemma) for lemma in words.lemmas]
         places = [at for at, lemma in enumerate(lemmas) if lemma not in TRAILING] or list(range(len(lemmas)))
         if not places:
             return -1
-        is_foreign = words.language != ENGLISH and words.own[-1].language != ENGLISH
-        first = is_foreign or inside < len(lemmas) or any(token in _LINKS for token in words.tokens)
+        first = self._is_foreign(words) or inside < len(lemmas) or any(token in _LINKS for token in words.tokens)
         return places[0] if first else places[-1]
+
+    def _is_foreign(self, words: Words) -> bool:
+        """Is a name of another language by its first and its last word, be it one that the tables have in English?"""
+        if words.language == ENGLISH:
+            return False
+        written = [token for token in tokens(words.name) if token not in SYMBOLS] or [""]
+        begins = words.own[0].language != ENGLISH or bool(self.tables.expand(written[0], words.language))
+        is_short = self.tables.expand(written[-1], words.language) and not self.tables.expand(written[-1], ENGLISH)
+        return begins and (words.own[-1].language != ENGLISH or bool(is_short))
 
     # -- one pair ------------------------------------------------------------------------------------------------------
 
