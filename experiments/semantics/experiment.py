@@ -38,6 +38,6 @@ EXPERIMENT = Experiment(
     measure=measure,
     tables=_tables,
     figures=FIGURES,
-    rooms=("semantics",),
+    rooms=("semantics", "data/names"),
     inputs=inputs,
 )

@@ -83,6 +83,6 @@ EXPERIMENT = Experiment(
     measure=_measure,
     tables=_tables,
     figures=(),
-    rooms=("semantics",),
+    rooms=("semantics", "data/names"),
     inputs=inputs,
 )

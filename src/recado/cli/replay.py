@@ -44,7 +44,7 @@ def replay(
     type
         Only events of this type, or pattern of types.
     start
-        ServiceFlags to begin: a position (17), an instant (2026-11-15T10:00:00Z), a span back from now (15m), or start.
+        Where to begin: a position (17), an instant (2026-11-15T10:00:00Z), a span back from now (15m), or start.
     limit
         At most so many.
     format

@@ -109,6 +109,22 @@ def test_the_fingerprint_of_the_code_covers_more_rooms_if_asked():
         code_digest("nowhere")
 
 
+def test_the_fingerprint_covers_tables_and_not_what_judges_the_results(tmp_path):
+    """With labelled names changed, the figures of the old ones were shown."""
+    table, bounds = tmp_path / "pairs.txt", tmp_path / "expected.toml"
+
+    def digest():
+        code_digest.cache_clear()
+        return code_digest(tmp_path)
+
+    table.write_text("name ~ nome")
+    before = digest()
+    bounds.write_text("least = 0.8")
+    assert digest() == before
+    table.write_text("name ~ title")
+    assert digest() != before
+
+
 def test_processes_give_what_one_process_gives():
     alone = {key_of(outcome.run): outcome.metrics for outcome in execute_runs(RUNS, workers=1)}
     together = {key_of(outcome.run): outcome.metrics for outcome in execute_runs(RUNS, workers=2)}

@@ -40,6 +40,7 @@ from recado.version import __version__
 JOURNAL = "runs.ndjson"
 _ROOMS = ("sim", "protocols", "filters", "model")
 """The rooms whose code decides what a run gives."""
+_SOURCES = frozenset((".py", ".toml", ".txt", ".json"))
 
 
 class About(msgspec.Struct, frozen=True):
@@ -141,16 +142,17 @@ def about(*more: Path) -> About:
 
 @cache
 def code_digest(*more: str | Path) -> str:
-    """A short fingerprint of the source that decides what runs give.
+    """A short fingerprint of the code and the tables that decide what runs give.
 
     ``more`` adds rooms of the package by their names, and folders or files elsewhere by their paths; a place without
-    Python code is a ValueError.
+    any is a ValueError. What judges the results of runs, ``expected.toml``, is not a part of it.
     """
     package = Path(__file__).parents[2]
     digest = blake2b(digest_size=6)
     for room in (*_ROOMS, *more):
         place = package / room  # a path from the root of the file system stays what it is
-        sources = [place] if place.is_file() else sorted(place.rglob("*.py"))
+        inside = [path for path in place.rglob("*") if path.suffix in _SOURCES and path.name != "expected.toml"]
+        sources = [place] if place.is_file() else sorted(inside)
         if not sources:
             raise ValueError(f"{place} has no code")
         for path in sources:
