@@ -1,6 +1,7 @@
 """Semantic subscriptions on Spark: the library's matches, the library's scores, and a file of them."""
 
 import json
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -119,6 +120,10 @@ def test_columns_are_events_in_their_order():
     assert [event.id for event in good_events(texts, "json", "value")] == ["1"]
     with pytest.raises(EventError):
         list(events_of(texts, "json", "value"))
+    days = pa.RecordBatch.from_pydict({"id": [1], "b": [2], "day": [date(2026, 11, 15)]})
+    assert list(good_events(days, "columns", "")) == [Event("1", attributes={"b": 2})]
+    with pytest.raises(EventError, match="column 'day' has the type date"):
+        list(events_of(days, "columns", ""))
 
 
 def lines_of(spark, texts):

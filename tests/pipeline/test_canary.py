@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import date, timedelta
 from random import Random
 
 import pyarrow as pa
@@ -86,6 +87,16 @@ def test_agreement_is_counted(watch):
     assert found_by(loaded, rows(range(100)), watch) == right(range(100))
     assert (watch.verification.agreed, watch.verification.wrong) == (3, [])
     assert not loaded.is_new
+
+
+def test_columns_of_other_types_do_not_count_in_a_comparison(watch):
+    """Filters do not name them, so it is nobody's business what they hold."""
+    day = pa.array([date(2026, 11, 15)], pa.date32())
+    batch = pa.record_batch(
+        {"id": [7], "n": [60], "day": day, "more": pa.StructArray.from_arrays([day], ["day"]), "span": [timedelta(1)]}
+    )
+    assert found_by(LoadedSet(*build(RIGHT)), batch, watch) == [("7", "all"), ("7", "high")]
+    assert (watch.verification.agreed, watch.verification.wrong) == (3, [])
 
 
 def test_an_index_that_is_wrong_is_built_anew(tmp_path, watch, caplog):

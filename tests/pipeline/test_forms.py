@@ -182,3 +182,35 @@ def test_columns_that_spark_does_not_tell_apart(spark, tmp_path):
         assert matched(spark, tmp_path, "select 'e' id, 1 a, 2 A", "a == 1 and A == 2") == ["a == 1 and A == 2"]
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_ids_of_other_types_are_text_in_every_form(spark, tmp_path):
+    for sql, form in (
+        ("select 5L id", {}),
+        ("select 5L id, map('k', 1) m", {}),
+        ("""select '{"id": 5}' v""", {"json": "v"}),
+        ("select to_variant_object(named_struct('id', 5L)) v", {"variant": "v"}),
+    ):
+        assert matched(spark, tmp_path, sql, 'id == "5"', "id == 5", **form) == ['id == "5"']
+
+
+def test_a_cloudevent_has_inside_what_a_variant_has(spark, tmp_path):
+    """Dates and bytes are text in JSON; a member ``time`` of the data is an instant like any other."""
+    data = (
+        "named_struct('time', timestamp'2026-01-01 12:00:00', 'd', date'2026-01-02', 'b', X'00ff', 'f', 1.1f, 'n', 1.5,"
+        " 'v', parse_json('{\"z\": [1, 2]}'), 'm', map('k', parse_json('3')))"
+    )
+    filters = [
+        'data.time == t"2026-01-01T12:00:00Z"', 'd == "2026-01-02"', 'day == "2026-01-03"', 'b == "AP8="',
+        "f == 1.100000023841858", "n == 1.5", "v.z == 2", "m.k == 3",
+    ]  # fmt: skip
+    head = "select 'e' id, 's' source, 't' type, date'2026-01-03' day"
+    for sql in (f"{head}, {data} data", f"{head}, to_variant_object({data}) data"):
+        assert matched(spark, tmp_path, sql, *filters, cloudevents=True) == sorted(filters)
+    with pytest.raises(PipelineError, match=r"'data\.m' is a map with keys of the type int"):
+        matched(spark, tmp_path, f"{head}, named_struct('m', map(1, parse_json('3'))) data", "x == 1", cloudevents=True)
+
+
+def test_a_decimal_beside_a_variant(spark, tmp_path):
+    sql = "select 'e' id, named_struct('n', 1.5, 'v', parse_json('{\"z\": 1}')) s"
+    assert matched(spark, tmp_path, sql, "s.n == 1.5", "s.v.z == 1") == ["s.n == 1.5", "s.v.z == 1"]

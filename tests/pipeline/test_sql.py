@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from recado.model.subscription import Subscription
 from recado.pipeline import matching, register
 from recado.pipeline.errors import PipelineError, user_errors
 from recado.pipeline.match import NOTIFICATION_FIELDS, match
+from recado.pipeline.meanings import events_of
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.sql import shape
 from recado.store.log import SqliteEventLog
@@ -233,6 +234,15 @@ def test_only_columns_that_some_filter_names_are_looked_at():
     batch = pa.record_batch({"id": ["e"], "x": [1], "blob": pa.array([b"1"]), "m": pa.array([{"a": 1}])})
     shaped, form = shape(batch, {"x", "y.z"})
     assert (shaped.schema.names, form.form) == (["id", "x"], "columns")
+
+
+def test_a_cloudevent_has_inside_what_a_variant_has():
+    day = pa.array([date(2026, 1, 2)])
+    data = pa.StructArray.from_arrays([day, pa.array([b"\x00\xff"]), pa.array([NOON])], ["d", "b", "time"])
+    batch = pa.record_batch({"id": ["e"], "source": ["s"], "type": ["t"], "day": day, "data": data})
+    shaped, form = shape(batch, None, cloudevents=True)
+    (event,) = events_of(form.named(shaped), form.form, form.column)
+    assert event.attributes == {"day": "2026-01-02", "d": "2026-01-02", "b": "AP8=", "data.time": NOON}
 
 
 def test_the_front_door_of_the_pipeline():

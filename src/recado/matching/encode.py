@@ -106,6 +106,15 @@ def normal(name: str, array: pa.Array) -> pa.Array:
     raise _refuse(name, kind)
 
 
+def is_attribute_type(name: str, kind: pa.DataType) -> bool:
+    """May a column of that name and type be an attribute?"""
+    try:
+        normal(name, pa.array([], kind))
+    except EventError:
+        return False
+    return True
+
+
 def _is_plain(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind))

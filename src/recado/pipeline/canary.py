@@ -124,7 +124,7 @@ class Watch(msgspec.Struct, frozen=True):
         if any(row == bad for bad, _ in matched.rejected):
             return matched
         before = canary.agreements
-        event = next(events_of(batch.slice(row, 1), form, column))
+        event = next(events_of(batch.slice(row, 1), form, column, loaded.index.dictionary.names))
         slots = _slots(matched.pairs, row).tolist()
         wrong = canary.compare(event, [str(slot) for slot in slots], _SetFilters(loaded))
         ids = loaded.column("id")

@@ -103,8 +103,17 @@ class _Found:
         return Pairs(np.cumsum(self.counts), np.concatenate(self.slots))
 
 
+def with_text_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with its ids as text, as they are read in JSON, whatever the type of the column is."""
+    ids = batch.column("id")
+    if pa.types.is_string(ids.type):
+        return batch
+    return batch.set_column(batch.schema.names.index("id"), "id", ids.cast(pa.string()))
+
+
 def _match_columns(index: Index, batch: pa.RecordBatch) -> Matched:
-    ids = batch.column("id").cast(pa.string())
+    batch = with_text_ids(batch)
+    ids = batch.column("id")
     found = _Found(index, batch.num_rows)
     found.match(batch, 0)
     if ids.null_count:
@@ -251,25 +260,28 @@ def variant_field(name: str) -> pa.Field:
     return pa.field(name, pa.string(), metadata=_VARIANT_TEXT)
 
 
-def variant_texts(variants: pa.Array, otherwise: pa.Array | None = None) -> pa.Array:
+def variant_texts(variants: pa.Array, otherwise: pa.Array | None = None, *, envelope: bool) -> pa.Array:
     """VARIANTs, as they come through Arrow, as JSON in which instants and odd floats are what they are.
 
-    A row that has none is taken from ``otherwise``.
+    A row that has none is taken from ``otherwise``. ``envelope`` is as for ``json_of``.
     """
     if otherwise is not None and variants.null_count == len(variants):
         return otherwise
     texts = [None] * len(variants) if otherwise is None else otherwise.to_pylist()
     for row, raw in enumerate(variants.to_pylist()):
         if raw is not None:
-            texts[row] = json_of(VariantVal(raw["value"], raw["metadata"]).toPython())
+            texts[row] = json_of(VariantVal(raw["value"], raw["metadata"]).toPython(), envelope=envelope)
     return pa.array(texts, pa.string())
 
 
-def json_of(value: Any) -> str:
-    """A value that Spark gave as JSON in which instants and odd floats are what they are."""
+def json_of(value: Any, *, envelope: bool = True) -> str:
+    """A value that Spark gave as JSON in which instants and odd floats are what they are.
+
+    ``envelope``: it is a whole event, whose own ``time`` is plain text.
+    """
     plain = _jsonable(value)
-    if isinstance(value, dict) and isinstance(value.get("time"), datetime):
-        plain["time"] = plain["time"]["$time"]  # the envelope's own is plain text
+    if envelope and isinstance(value, dict) and isinstance(value.get("time"), datetime):
+        plain["time"] = plain["time"]["$time"]
     return msgspec.json.encode(plain).decode()
 
 

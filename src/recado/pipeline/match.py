@@ -351,6 +351,7 @@ def event_form(
             kind = "CloudEvents" if cloudevents else "events in typed columns"
             raise PipelineError(f"{kind} need a column {name!r}; there are: {', '.join(events.columns)}")
     if cloudevents:
+        events = _cloudevent_columns(events)
         variants = tuple(field.name for field in events.schema if isinstance(field.dataType, VariantType))
         return _plain_columns(events, variants), EventForm("cloudevents", variants=variants)
     wanted = events if names is None else events.select(*needed(events, names))
@@ -362,6 +363,29 @@ def event_form(
     row = F.to_variant_object(F.struct(*(_as_double(field) for field in wanted.schema)))
     with_row = _plain_columns(events if keep_all else wanted, with_row=row)
     return _with_text(with_row, ROW, ROW), EventForm("json", ROW)
+
+
+def _cloudevent_columns(events: DataFrame) -> DataFrame:
+    """CloudEvents whose columns are what JSON has: dates are text, and what has a VARIANT inside is one."""
+    columns = []
+    for field in events.schema:
+        column, kind = F.col(quoted(field.name)), field.dataType
+        if isinstance(kind, DateType):
+            column = column.cast(StringType())
+        elif isinstance(kind, StructType | ArrayType | MapType) and _has(kind, VariantType, DateType, BinaryType):
+            _refuse_in_row(field.name, kind, None)
+            column = F.when(column.isNotNull(), F.to_variant_object(_as_double(field)))
+        columns.append(column.alias(field.name))
+    return events.select(*columns)
+
+
+def _has(kind: DataType, *wanted: type[DataType]) -> bool:
+    """Is one of these types the type, or inside of it?"""
+    if isinstance(kind, StructType):
+        return any(_has(field.dataType, *wanted) for field in kind)
+    if isinstance(kind, ArrayType):
+        return _has(kind.elementType, *wanted)
+    return _has(kind.valueType, *wanted) if isinstance(kind, MapType) else isinstance(kind, wanted)
 
 
 def _with_text(events: DataFrame, column: str, name: str) -> DataFrame:
@@ -376,7 +400,7 @@ def _as_double(field: StructField) -> Column:
     """A column of a row that travels as VARIANT, in whose text a float of 32 bits would be another number."""
     kind = _with_floats(field.dataType, FloatType, DecimalType)
     column = F.col(quoted(field.name))
-    return column if kind == field.dataType else column.cast(kind).alias(field.name)
+    return column if kind == field.dataType else column.cast(_nullable(kind)).alias(field.name)
 
 
 def _is_open(kind: DataType) -> bool:
@@ -476,7 +500,7 @@ def _plain_columns(events: DataFrame, as_is: Collection[str] = (), with_row: Col
         if isinstance(field.dataType, VariantType) and field.name not in as_is:
             column = F.to_json(column).alias(field.name)
         elif floats != field.dataType:
-            column = column.cast(floats).alias(field.name)
+            column = column.cast(_nullable(floats)).alias(field.name)
         plain.append(column)
     return events.select(*plain) if with_row is None else events.select(*plain, with_row.alias(ROW))
 
@@ -493,6 +517,19 @@ def _with_floats(kind: DataType, *replaced: type[DataType]) -> DataType:
             return MapType(kind.keyType, _with_floats(kind.valueType, *replaced), kind.valueContainsNull)
         case _:
             return DoubleType() if isinstance(kind, replaced or DecimalType) else kind
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The type with nulls allowed inside: Spark casts no VARIANT, not even one beside a decimal, to what has none."""
+    match kind:
+        case StructType():
+            return StructType([StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in kind])
+        case ArrayType():
+            return ArrayType(_nullable(kind.elementType), True)
+        case MapType():
+            return MapType(kind.keyType, _nullable(kind.valueType), True)
+        case _:
+            return kind
 
 
 def needed(events: DataFrame, names: Collection[str]) -> list[Column]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ from pyspark import SparkFiles
 from recado.errors import EventError, RecadoError
 from recado.filters import expression
 from recado.matching.batch import Pairs
-from recado.matching.encode import fields_of, normal
+from recado.matching.encode import fields_of, is_attribute_type, normal
 from recado.model.codec import write_flat
 from recado.model.event import ENVELOPE, Event
 from recado.model.subscription import Subscription
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.events import Array, Form, Matched, row_reader
+from recado.pipeline.events import Array, Form, Matched, row_reader, with_text_ids
 from recado.pipeline.locations import Location, digest_of, keep, locate
 from recado.semantics.engine import Knowledge, Semantics
 from recado.semantics.matcher import SemanticMatcher
@@ -166,13 +166,18 @@ def renamed_texts(matcher: SemanticMatcher, batch: pa.RecordBatch, form: Form, c
     return pa.array(texts, pa.string())
 
 
-def events_of(batch: pa.RecordBatch, form: Form, column: str) -> Iterator[Event]:
-    """The rows as events; an EventError for one that is none."""
+def events_of(batch: pa.RecordBatch, form: Form, column: str, names: Container[str] | None = None) -> Iterator[Event]:
+    """The rows as events; an EventError for one that is none.
+
+    Of typed columns only those of ``names`` count, and the id, if names are given; the others may be of any type.
+    """
     if form != "columns":
         read = row_reader(batch, form, column)
         yield from map(read, range(batch.num_rows))
         return
-    columns = [(name, normal(name, array).to_pylist()) for name, array in fields_of(batch)]
+    fields = fields_of(with_text_ids(batch))
+    wanted = [(name, array) for name, array in fields if names is None or name in names or name == "id"]
+    columns = [(name, normal(name, array).to_pylist()) for name, array in wanted]
     for row in range(batch.num_rows):
         members = {name: _value(values[row]) for name, values in columns if values[row] is not None}
         envelope = {name: members.pop(name) for name in ENVELOPE if name in members}
@@ -180,10 +185,13 @@ def events_of(batch: pa.RecordBatch, form: Form, column: str) -> Iterator[Event]
 
 
 def good_events(batch: pa.RecordBatch, form: Form, column: str) -> Iterator[Event]:
-    """The same, without the rows that are no events."""
+    """The same, without the rows that are no events, and without the columns of a type that no attribute can have."""
+    names = None
+    if form == "columns":
+        names = {name for name, array in fields_of(batch) if is_attribute_type(name, array.type)}
     for row in range(batch.num_rows):
         try:
-            yield from events_of(batch.slice(row, 1), form, column)
+            yield from events_of(batch.slice(row, 1), form, column, names)
         except EventError:
             continue
 

@@ -43,7 +43,7 @@ from recado.model.filter import Filter
 from recado.pipeline import source, worker
 from recado.pipeline.canary import make_watch
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.events import INSTANT, json_of
+from recado.pipeline.events import INSTANT, json_of, variant_field
 from recado.pipeline.locations import HadoopPath
 from recado.pipeline.match import NOTIFICATION_FIELDS, as_set, place_of, send_tables
 from recado.pipeline.sets import INDEX, SubscriptionSet
@@ -191,6 +191,7 @@ def shape(
             kind = "CloudEvents" if cloudevents else "events in typed columns"
             raise PipelineError(f"{kind} need a column {name!r}; there are: {', '.join(batch.schema.names)}")
     if cloudevents:
+        batch = _cloudevent_columns(batch)
         variants = tuple(field.name for field in batch.schema if is_variant(field.type))
         return _with_floats(batch), EventForm("cloudevents", variants=variants)
     if names is not None:
@@ -203,6 +204,30 @@ def shape(
     columns = [_values(batch.column(name)) for name in batch.schema.names]
     rows = (dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
     return _texts(batch, ROW, map(json_of, rows))
+
+
+def _cloudevent_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """CloudEvents whose columns are what JSON has, as ``match`` makes them."""
+    for number, field in enumerate(batch.schema):
+        if pa.types.is_date(field.type):
+            batch = batch.set_column(number, field.name, batch.column(number).cast(pa.string()))
+        elif not is_variant(field.type) and pa.types.is_nested(field.type) and _is_beyond_json(field.type):
+            _refuse_in_row(field.name, field.type, None)
+            cells = _values(batch.column(number))
+            texts = [None if cell is None else json_of(cell, envelope=False) for cell in cells]
+            batch = batch.set_column(number, variant_field(field.name), pa.array(texts, pa.string()))
+    return batch
+
+
+def _is_beyond_json(kind: pa.DataType) -> bool:
+    """Is it, or has it inside, a VARIANT, a date or binary?"""
+    if is_variant(kind) or pa.types.is_date(kind) or pa.types.is_binary(kind):
+        return True
+    if pa.types.is_map(kind):
+        return _is_beyond_json(kind.item_type)
+    if pa.types.is_struct(kind):
+        return any(_is_beyond_json(field.type) for field in kind)
+    return pa.types.is_list(kind) and _is_beyond_json(kind.value_type)
 
 
 def is_variant(kind: pa.DataType) -> bool:

@@ -180,10 +180,10 @@ class EventForm(msgspec.Struct, frozen=True):
         """The batch with the names that the user gave, and with text for each VARIANT."""
         batch = batch.rename_columns(list(self.names)) if self.names else batch
         if RAW in batch.schema.names:
-            texts = variant_texts(batch.column(RAW), batch.column(self.column))
+            texts = variant_texts(batch.column(RAW), batch.column(self.column), envelope=True)
             batch = batch.drop_columns([RAW]).set_column(batch.schema.names.index(self.column), self.column, texts)
         for name in self.variants:
-            texts = variant_texts(batch.column(name))
+            texts = variant_texts(batch.column(name), envelope=False)
             batch = batch.set_column(batch.schema.names.index(name), variant_field(name), texts)
         return batch
 
