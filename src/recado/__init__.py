@@ -128,6 +128,8 @@ else:
     _OTHER_NAMES = {"parse": "parse_filter"}
 
     def __getattr__(name: str) -> object:
+        if name == "pipeline":  # events.transform(recado.pipeline.matching("sets/alerts"))
+            return import_module("recado.pipeline")
         if name not in _MODULES:
             raise AttributeError(f"module 'recado' has no attribute {name!r}")
         try:

@@ -251,7 +251,7 @@ def test_the_front_door_of_the_pipeline():
         assert getattr(pipeline, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         pipeline.nothing  # noqa: B018
-    light = "import sys, recado.pipeline; print('pyspark' in sys.modules)"
+    light = "import sys, recado; recado.pipeline.__all__; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", light], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
