@@ -135,13 +135,22 @@ def test_times_as_text_and_without_a_column():
     assert match_rows(index, pa.record_batch({"id": ["a"], "x": [1]}), "columns", "").times.to_pylist() == [None]
 
 
-def test_a_time_that_is_none_rejects_only_its_row_if_a_filter_asks_for_time():
-    index = index_of('time > t"2026-01-01T00:00:00Z"')
-    batch = pa.record_batch({"id": ["a", "b"], "time": ["2026-11-15T12:00:00Z", "yesterday"]})
+@pytest.mark.parametrize("asked", ['time > t"2026-01-01T00:00:00Z"', "exists id"])
+def test_a_time_that_is_none_rejects_only_its_row(asked):
+    """Whether a filter asks for it or not: in JSON such a row is no event either."""
+    index = index_of(asked)
+    times = ["2026-11-15T12:00:00Z", "yesterday", None, "2026-11-15T12:00:00", "2026-11-15T12:00:00.000000000Z"]
+    ids = list("abcde")
+    batch = pa.record_batch({"id": ids, "time": times})
     matched = match_rows(index, batch, "columns", "")
-    assert found(matched, index) == [(0, "s0")]
-    assert matched.times.to_pylist() == [NOON, None]
-    assert [row for row, _ in matched.rejected] == [1]
+    assert {row for row, _ in found(matched, index)} == ({0, 4} if "time" in asked else {0, 2, 4})
+    assert matched.times.to_pylist() == [NOON, None, None, None, NOON]
+    assert [row for row, _ in matched.rejected] == [1, 3]
+    events = [{"id": id} | ({} if time is None else {"time": time}) for id, time in zip(ids, times, strict=True)]
+    texts = pa.record_batch({"value": [msgspec.json.encode(one).decode() for one in events]})
+    in_json = match_rows(index, texts, "json", "value")
+    assert found(in_json, index) == found(matched, index)
+    assert [row for row, _ in in_json.rejected] == [1, 3]
 
 
 def test_the_text_of_a_rejected_row():

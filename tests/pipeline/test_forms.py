@@ -6,6 +6,7 @@ floats, integers beyond 2**53, empty texts.
 
 import json
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
@@ -16,6 +17,7 @@ from recado.pipeline.errors import PipelineError, user_errors
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
 from recado.pipeline.sets import SubscriptionSet
+from recado.pipeline.sql import shape
 from samples import SCHEMA, pairs
 
 DECIMALS = (
@@ -214,3 +216,13 @@ def test_a_cloudevent_has_inside_what_a_variant_has(spark, tmp_path):
 def test_a_decimal_beside_a_variant(spark, tmp_path):
     sql = "select 'e' id, named_struct('n', 1.5, 'v', parse_json('{\"z\": 1}')) s"
     assert matched(spark, tmp_path, sql, "s.n == 1.5", "s.v.z == 1") == ["s.n == 1.5", "s.v.z == 1"]
+
+
+def test_a_time_that_is_a_number_is_refused(spark, tmp_path):
+    """Of seconds, or of anything else: it was taken for microseconds."""
+    with pytest.raises(PipelineError, match=r"column 'time' has the type bigint; .* timestamp_seconds\(time\)"):
+        matched(spark, tmp_path, "select 'e' id, 1790000000L time, 1 x", "x == 1")
+    with pytest.raises(PipelineError, match="column 'time' has the type int64"):
+        shape(pa.record_batch({"id": ["e"], "time": [1790000000]}), {"x"})
+    for time in ("timestamp'2026-01-01 00:00:00'", "'2026-01-01T00:00:00Z'", "null", "parse_json('null')"):
+        assert matched(spark, tmp_path, f"select 'e' id, {time} time, 1 x", "x == 1") == ["x == 1"]

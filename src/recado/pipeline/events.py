@@ -29,6 +29,7 @@ from pyspark.sql.types import VariantVal
 
 from recado.errors import EventError
 from recado.matching.batch import Pairs, match_batch, match_events, match_texts, to_bytes
+from recado.matching.encode import normal
 from recado.matching.index import Index
 from recado.matching.json_texts import joined
 from recado.model.codec import parse_json, read_event
@@ -119,10 +120,16 @@ def _match_columns(index: Index, batch: pa.RecordBatch) -> Matched:
     if ids.null_count:
         missing = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
         found.reject(missing, "the event has no id: its column id is null")
-    return Matched(found.pairs(), ids, _times(batch), found.rejected)
+    times = _times(batch)
+    if times.null_count and "time" in batch.schema.names:
+        wrong = pc.and_(times.is_null(), batch.column("time").is_valid()).to_numpy(zero_copy_only=False)
+        if wrong.any():
+            found.reject(np.flatnonzero(wrong), "column 'time' is no timestamp; write times as 2026-11-15T10:00:00Z")
+    return Matched(found.pairs(), ids, times, found.rejected)
 
 
 def _times(batch: pa.RecordBatch) -> pa.Array:
+    """The time of each row; null if it has none, or holds what is none."""
     if "time" not in batch.schema.names:
         return pa.nulls(batch.num_rows, INSTANT)
     column = batch.column("time")
@@ -130,15 +137,15 @@ def _times(batch: pa.RecordBatch) -> pa.Array:
         return column.cast(INSTANT, safe=False)
     try:
         return pc.cast(column, INSTANT)
-    except pa.ArrowInvalid:  # a rejected row may hold anything
-        return pa.array([_instant(text) for text in column.to_pylist()], INSTANT)
+    except pa.ArrowInvalid:
+        return pa.concat_arrays([_time(column.slice(row, 1)) for row in range(batch.num_rows)])
 
 
-def _instant(text: Any) -> datetime | None:
+def _time(cell: pa.Array) -> pa.Array:
     try:
-        return datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
+        return normal("time", cell)
+    except EventError:
+        return pa.nulls(1, INSTANT)
 
 
 # -- texts

@@ -34,9 +34,11 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     MapType,
+    NullType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
     VariantType,
 )
@@ -317,6 +319,8 @@ def _batch_rows(spark: SparkSession) -> int:
 
 _LOST = r'"(NaN|-?Infinity|[+-]?\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d)'
 """In the text that Spark makes of a VARIANT, what may have been an instant or a float that JSON cannot spell."""
+_TIMES = (TimestampType, TimestampNTZType, DateType, StringType, NullType, VariantType)
+"""What the column ``time`` may be."""
 _LOST_TYPES = r"FLOAT|DECIMAL\((19|[23]\d),0\)"
 """What its text does not tell: a float of 32 bits has fewer digits there than its value, and a decimal without a point
 looks like an integer, of which there are none beyond 64 bits."""
@@ -354,6 +358,8 @@ def event_form(
         events = _cloudevent_columns(events)
         variants = tuple(field.name for field in events.schema if isinstance(field.dataType, VariantType))
         return _plain_columns(events, variants), EventForm("cloudevents", variants=variants)
+    if "time" in events.columns and not isinstance(events.schema["time"].dataType, _TIMES):
+        raise no_time(events.schema["time"].dataType.simpleString())
     wanted = events if names is None else events.select(*needed(events, names))
     shaped = _plain_columns(events if keep_all else wanted)
     if not any(_is_open(field.dataType) for field in wanted.schema):
@@ -363,6 +369,14 @@ def event_form(
     row = F.to_variant_object(F.struct(*(_as_double(field) for field in wanted.schema)))
     with_row = _plain_columns(events if keep_all else wanted, with_row=row)
     return _with_text(with_row, ROW, ROW), EventForm("json", ROW)
+
+
+def no_time(kind: str) -> PipelineError:
+    """What to raise for a column ``time`` of another type: a number may be of seconds, or of anything else."""
+    return PipelineError(
+        f"column 'time' has the type {kind}; the time of an event is a timestamp, or text as 2026-11-15T10:00:00Z: "
+        "cast it, as with timestamp_seconds(time), or rename it"
+    )
 
 
 def _cloudevent_columns(events: DataFrame) -> DataFrame:

@@ -38,6 +38,7 @@ from recado.errors import EventError
 from recado.filters.evaluate import matches
 from recado.filters.syntax import parse_filter
 from recado.matching.canary import SHARE
+from recado.matching.encode import is_text
 from recado.model.codec import read_event
 from recado.model.filter import Filter
 from recado.pipeline import source, worker
@@ -45,7 +46,7 @@ from recado.pipeline.canary import make_watch
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.events import INSTANT, json_of, variant_field
 from recado.pipeline.locations import HadoopPath
-from recado.pipeline.match import NOTIFICATION_FIELDS, as_set, place_of, send_tables
+from recado.pipeline.match import NOTIFICATION_FIELDS, as_set, no_time, place_of, send_tables
 from recado.pipeline.sets import INDEX, SubscriptionSet
 from recado.pipeline.worker import ROW, EventForm, Place, match_record_batch
 from recado.semantics.engine import Knowledge
@@ -194,6 +195,8 @@ def shape(
         batch = _cloudevent_columns(batch)
         variants = tuple(field.name for field in batch.schema if is_variant(field.type))
         return _with_floats(batch), EventForm("cloudevents", variants=variants)
+    if "time" in batch.schema.names and not _is_time(kind := batch.schema.field("time").type):
+        raise no_time(str(kind))
     if names is not None:
         tops = {name.partition(".")[0] for name in names} | set(names) | {"id", "time"}
         batch = batch.select([name for name in batch.schema.names if name in tops])
@@ -204,6 +207,12 @@ def shape(
     columns = [_values(batch.column(name)) for name in batch.schema.names]
     rows = (dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
     return _texts(batch, ROW, map(json_of, rows))
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    types = pa.types
+    plain = types.is_timestamp(kind) or types.is_date(kind) or is_text(kind) or types.is_null(kind)
+    return bool(plain or is_variant(kind))
 
 
 def _cloudevent_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
