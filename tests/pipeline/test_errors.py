@@ -123,6 +123,38 @@ def test_what_pyspark_leaves_as_a_trace_of_the_jvm():
     assert explained(Exception("o1.parquet.\n: java.lang.IllegalStateException: a fault\n\tat y")) is None
 
 
+@pytest.mark.parametrize(
+    ("java", "told"),
+    [
+        (
+            'org.apache.hadoop.security.AccessControlException: Permission denied: user=ana, access=WRITE, inode="/x"',
+            'Permission denied: user=ana, access=WRITE, inode="/x" (AccessControlException)',
+        ),
+        (
+            "org.apache.hadoop.fs.s3a.UnknownStoreException: s3a://none/: Bucket does not exist",
+            "s3a://none/: Bucket does not exist (UnknownStoreException)",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: s3a://b/x: No AWS credentials provided",
+            "s3a://b/x: No AWS credentials provided (AccessDeniedException)",
+        ),
+        (
+            "java.net.ConnectException: Call From here to name:8020 failed on connection exception",
+            "Call From here to name:8020 failed on connection exception (ConnectException)",
+        ),
+        (
+            "java.lang.IllegalArgumentException: java.net.UnknownHostException: name",
+            "name (UnknownHostException)",
+        ),
+    ],
+)
+def test_what_fails_at_hdfs_or_an_object_store(java, told):
+    text = (
+        f"An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: Job aborted: {java}\n\tat y"
+    )
+    assert explained(Exception(text)) == told
+
+
 def test_the_jvm_is_gone():
     for error in (
         Py4JNetworkError("Answer from Java side is empty"),

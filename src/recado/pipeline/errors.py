@@ -2,9 +2,9 @@
 
 An error of ours that was raised in an executor comes back as text inside another; its last lines hold the message.
 Spark's own errors carry a class in brackets (a missing column, a file that is none of its kind) and a readable line
-after it. What failed on a disk has a Java exception that says so. All of these arrive either as an exception of PySpark
-or, where PySpark does not know them, as one of py4j with the whole trace in its text. Anything else is a fault, and
-keeps its trace.
+after it. What failed on a disk, in HDFS or at an object store has a Java exception that says so. All of these arrive
+either as an exception of PySpark or, where PySpark does not know them, as one of py4j with the whole trace in its text.
+Anything else is a fault, and keeps its trace.
 """
 
 from __future__ import annotations
@@ -90,7 +90,11 @@ _OTHER_SPARK = re.compile(
 )
 _OTHER_JAVA = re.compile(r"UnsupportedClassVersionError")
 DEPLOYED = "docs/spark-deployment.md tells how to bring the same to all hosts"
-_DISK = re.compile(r"\bjava\.(?:io|nio\.file)\.(?P<kind>\w+Exception): (?P<reason>.*)")
+_STORAGE = re.compile(
+    r"\b(?:java\.(?:io|nio\.file)|java\.net(?=\.(?:Connect|UnknownHost|NoRouteToHost)Exception)|org\.apache\.hadoop(?:\.\w+)+)"
+    r"\.(?P<kind>\w+Exception): (?P<reason>.*)"
+)
+"""What failed on a disk, or at a file system that is reached over the network."""
 
 
 ENDED = (
@@ -153,8 +157,8 @@ def explained(error: Exception, *, missing_only: bool = False) -> str | None:
         return (
             "a Python worker did not start within ten seconds, which is all that Spark waits: is the machine too busy?"
         )
-    if disk := _DISK.search(text):
-        return f"{disk['reason'].strip()} ({disk['kind']})"
+    if storage := _STORAGE.search(text):
+        return f"{storage['reason'].strip()} ({storage['kind']})"
     return None
 
 
