@@ -13,12 +13,16 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.jobs import run_match
 from recado.pipeline.match import match
 from recado.pipeline.partitioned import build_partitions, match_partitioned
+from recado.pipeline.readers import read_events
 from recado.pipeline.session import start_session
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.stream import start_stream
 from samples import EVENTS, SUBSCRIPTIONS, subscriptions
+
+WAYS = ["mapped", "shipped", "partitioned", "default", "stream", "lost", "heap"]
 
 
 def stream(spark, subscription_set, folder, shared):
@@ -39,13 +43,22 @@ def stream(spark, subscription_set, folder, shared):
     return spark.read.parquet(f"file://{shared}/out")
 
 
+def lost(spark, folder):
+    """What is said of a result in a folder that executors have at the same path, and another one."""
+    try:
+        run_match(spark, f"{folder}/set", read_events(spark, EVENTS), f"{folder}/lost")
+    except PipelineError as error:
+        return str(error)
+    return ""
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--remote")
     parser.add_argument("--folder")
     parser.add_argument("--shared", type=Path)
-    parser.add_argument("--way", choices=["mapped", "shipped", "partitioned", "default", "stream", "heap"], nargs="+")
+    parser.add_argument("--way", choices=WAYS, nargs="+")
     parser.add_argument("--conf", action="append", default=[])
     arguments = parser.parse_args()
     conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
@@ -55,6 +68,9 @@ def main():
     subscription_set = SubscriptionSet(f"{arguments.folder}/set")
     subscription_set.publish(subscriptions())
     for way in arguments.way:
+        if way == "lost":
+            print(json.dumps({"way": way, "pairs": [lost(spark, arguments.folder)]}))
+            continue
         if way == "heap":
             found = spark.range(2, numPartitions=1).select(
                 F.repeat(F.lit("x"), F.lit(600_000_000) + F.col("id").cast("int"))

@@ -167,8 +167,9 @@ def test_a_worker_that_does_not_see_the_drivers_folders(tmp_path):
     with running(*master, port=port), running(*worker, port=worker_port):
         found = run_elsewhere(
             tmp_path / "driver", "--shared", str(tmp_path / "shared"), "--master", f"spark://127.0.0.1:{port}",
-            "--way", "default", "mapped", "partitioned", "stream", patience=900,
+            "--way", "default", "mapped", "partitioned", "stream", "lost", patience=900,
         )  # fmt: skip
     assert found["default"] == found["stream"] == found["partitioned"] == expected()
     assert len(found["mapped"]) == 1
     assert "is not on this executor; use a path that all hosts mount, or ship the set" in found["mapped"][0]
+    assert "rows are not there: executors wrote them to disks of other hosts" in found["lost"][0]

@@ -13,8 +13,9 @@ from recado.filters.expression import parse
 from recado.model.subscription import Subscription
 from recado.pipeline import stream
 from recado.pipeline.errors import PipelineError, user_errors
+from recado.pipeline.jobs import run_match
 from recado.pipeline.match import match
-from recado.pipeline.readers import follow_events
+from recado.pipeline.readers import follow_events, read_events
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.stream import BatchFolder, Identity, _claim, start_stream
 from recado.pipeline.worker import read_choice, record_choice
@@ -219,3 +220,22 @@ def test_a_folder_that_cannot_be_written(spark, tmp_path):
     Path(tmp_path / "file").write_text("x")
     with pytest.raises(PipelineError, match="cannot be written"):
         BatchFolder(tmp_path / "file").write(spark.range(1), 0)
+
+
+def test_rows_that_went_to_disks_of_other_hosts_are_missed(spark, tmp_path, monkeypatch):
+    """Spark's driver finds nothing of them, and takes that for success."""
+    monkeypatch.setattr("recado.pipeline.match.is_here", lambda _: False)
+    folder = BatchFolder(tmp_path / "out")
+    assert folder.write(spark.range(3), 0) == 3
+    monkeypatch.setattr(stream, "for_spark", lambda _: f"file://{tmp_path}/elsewhere")
+    with pytest.raises(
+        PipelineError, match=r"3 of 3 rows are not there: .* give a path that all hosts mount, or a URL"
+    ):
+        folder.write(spark.range(3), 1)
+    assert (folder.has(0), folder.has(1)) == (True, False)
+    monkeypatch.setattr("recado.pipeline.jobs.for_spark", lambda _: f"file://{tmp_path}/there")
+    (tmp_path / "events.ndjson").write_text('{"id": "e", "x": 1}\n')
+    (tmp_path / "subscriptions.ndjson").write_text('{"id": "s", "filter": "x > 0"}\n')
+    events = read_events(spark, str(tmp_path / "events.ndjson"))
+    with pytest.raises(PipelineError, match="1 of 1 rows are not there"):
+        run_match(spark, str(tmp_path / "subscriptions.ndjson"), events, tmp_path / "found")

@@ -20,6 +20,7 @@ from recado.pipeline.match import (
     NOTIFICATION_FIELDS,
     Output,
     as_set,
+    check_written,
     count_of,
     is_here,
     match,
@@ -86,17 +87,22 @@ def run_match(
         kept = constrain(found).drop("constraints") if constraints else found  # of rows; of nested ones it is gone
         bad = F.col("rejected").isNotNull()
         count_made = F.coalesce(F.sum(F.when(~bad, count_of(kept))), F.lit(0)).cast("long")
-        observed = kept.observe(made, count_made.alias("notifications"), F.count_if(bad).alias("rejected"))
+        counts_made = [
+            count_made.alias("notifications"), F.count_if(bad).alias("rejected"), F.count_if(~bad).alias("written"),
+        ]  # fmt: skip
+        observed = kept.observe(made, *counts_made)
         mode = "errorifexists" if remote_url and not overwrite else "overwrite"
         observed.where(~bad).drop("rejected").write.mode(mode).parquet(for_spark(target))
         if output == "ordinals":
             matching.name_ordinals(spark).write.mode(mode).parquet(for_spark(locate(f"{target}-subscriptions")))
         known = seen.get if files is None else {"events": files.rows}
-        counts = {"events": 0, "notifications": 0, "rejected": 0} | known | made.get
+        counts = {"events": 0, "notifications": 0, "rejected": 0, "written": 0} | known | made.get
+        check_written(spark, target, counts.pop("written"))
         if not remote_url:
             remove_tree(rejected)
         if counts["rejected"]:
             rejections(found).write.mode("overwrite").parquet(for_spark(rejected))  # a second pass, seldom needed
+            check_written(spark, rejected, counts["rejected"])
     seconds = time.perf_counter() - started
     return {
         "subscriptions": matching.subscriptions,

@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -47,7 +48,7 @@ from recado.matching.canary import SHARE
 from recado.pipeline import worker
 from recado.pipeline.canary import Verification, Watch, make_watch
 from recado.pipeline.errors import PipelineError
-from recado.pipeline.locations import HadoopPath, link, locate
+from recado.pipeline.locations import HadoopPath, Location, link, locate
 from recado.pipeline.meanings import SENT, TABLES, pack_tables
 from recado.pipeline.row_groups import ParquetFiles, Piece, read_pieces
 from recado.pipeline.session import is_remote
@@ -598,6 +599,22 @@ def place_of(
 def is_here(spark: SparkSession) -> bool:
     """Do executors run on this host, where they see its files?"""
     return not is_remote(spark) and (spark.sparkContext.master or "").startswith("local")
+
+
+def check_written(spark: SparkSession, folder: Location, rows: int) -> None:
+    """A PipelineError if a folder of this host lacks some of the rows that executors were to write there.
+
+    Each writes to the disk that it has at that path; of what is on other hosts Spark's driver sees nothing, and says so
+    to nobody.
+    """
+    if not isinstance(folder, Path) or is_here(spark) or is_remote(spark):
+        return
+    missing = rows - sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
+    if missing > 0:
+        raise PipelineError(
+            f"{folder}: {missing:,} of {rows:,} rows are not there: executors wrote them to disks of other hosts; give "
+            "a path that all hosts mount, or a URL"
+        )
 
 
 def send_tables(spark: SparkSession, knowledge: Knowledge, ship: bool | None = None) -> Knowledge:

@@ -34,7 +34,7 @@ from recado.pipeline.canary import Verification
 from recado.pipeline.constraints import constrain
 from recado.pipeline.errors import PipelineError
 from recado.pipeline.locations import HadoopPath, Location, for_spark, locate, write_file
-from recado.pipeline.match import accepted, count_of, match, place_of, rejections
+from recado.pipeline.match import accepted, check_written, count_of, match, place_of, rejections
 from recado.pipeline.session import is_remote
 from recado.pipeline.sets import SubscriptionSet
 from recado.pipeline.sinks import Sink, StreamSink
@@ -84,6 +84,7 @@ class BatchFolder:
             raise PipelineError(f"{self.folder} cannot be written: {error.strerror}") from None
         seen = Observation()
         _counted(rows, seen).write.parquet(for_spark(staged))
+        check_written(rows.sparkSession, staged, int(seen.get.get("written", 0)))
         for path in [*sorted(staged.glob("*.parquet")), staged]:
             files.sync_path(path)
         staged.rename(self.folder / f"batch={batch}")
@@ -106,7 +107,8 @@ class BatchFolder:
 
 
 def _counted(rows: DataFrame, seen: Observation) -> DataFrame:
-    return rows.observe(seen, F.coalesce(F.sum(count_of(rows)), F.lit(0)).alias("rows"))
+    count = F.coalesce(F.sum(count_of(rows)), F.lit(0))
+    return rows.observe(seen, count.alias("rows"), F.count(F.lit(1)).alias("written"))
 
 
 # --- Matching events as they arrive: one streaming query from events to notifications in Parquet ---------------------
