@@ -167,7 +167,7 @@ def test_a_worker_that_does_not_see_the_drivers_folders(tmp_path):
     with running(*master, port=port), running(*worker, port=worker_port):
         found = run_elsewhere(
             tmp_path / "driver", "--shared", str(tmp_path / "shared"), "--master", f"spark://127.0.0.1:{port}",
-            "--way", "default", "mapped", "partitioned", "stream", "lost", patience=900,
+            "--way", "default", "mapped", "partitioned", "lost", "stream", patience=900,
         )  # fmt: skip
     assert found["default"] == found["stream"] == found["partitioned"] == expected()
     assert len(found["mapped"]) == 1
