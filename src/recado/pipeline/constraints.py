@@ -387,6 +387,8 @@ def constrain(
     _limit_batches(notifications)
     terms = Terms(tz=tz, connected=connected, buckets=buckets)
     schema, streaming = notifications.schema, notifications.isStreaming
+    if not streaming:
+        _ = notifications.sparkSession.streams.active  # before 4.3, what state needs is there once this was asked for
     if watermark is not None and streaming:
         notifications = _with_watermark(notifications, watermark)
     spread = F.pmod(F.xxhash64("subscription_id"), F.lit(buckets)).cast("int")
