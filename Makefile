@@ -21,6 +21,10 @@ PEERS := $(VENV)/.ready-bench
 AUDIT := $(VENV)/.ready-audit
 SETUP := pyproject.toml constraints.txt
 
+# Compiled modules are kept, whatever the surroundings say: tests start hundreds of interpreters, Spark some for every
+# job, and to compile anew what they import takes longer than most of them run.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check format api bench experiments lock sbom clean $(addprefix test-all-,$(LONG))
 

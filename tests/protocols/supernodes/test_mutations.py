@@ -297,12 +297,13 @@ SCRIPTS = {
 
 
 def runs(first):
+    """Scripts come first, those of the own module before the others: a world takes as long as a hundred of them."""
     yield from scripts(first)
-    yield from ((test_worlds.test_a_father_has_exactly_one_normal_successor, (seed,)) for seed in range(2))
-    yield from ((test_worlds.test_invariants, (seed,)) for seed in range(WORLDS))
     for module in SCRIPTS.values():
         if module is not first:
             yield from scripts(module)
+    yield from ((test_worlds.test_a_father_has_exactly_one_normal_successor, (seed,)) for seed in range(2))
+    yield from ((test_worlds.test_invariants, (seed,)) for seed in range(WORLDS))
 
 
 def plant(monkeypatch, function, old, new):

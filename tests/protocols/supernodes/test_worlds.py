@@ -15,6 +15,8 @@ from recado.sim.faults import Cuts
 from recado.sim.network import Mesh
 
 SEEDS = int(os.environ.get("RECADO_SUPERNODE_SEEDS", "12"))
+EACH = min(SEEDS, 4)
+"""Worlds of each switch: eleven switches make 44 of them."""
 
 FILTERS = ("v < 1", "v < 2", "v < 4", "v < 8", "v == 3", 'w == "x" or v < 2')
 
@@ -172,7 +174,7 @@ def test_invariants(seed):
     live_and_settle(RandomWorld(seed))
 
 
-@pytest.mark.parametrize("seed", range(min(SEEDS, 12)))
+@pytest.mark.parametrize("seed", range(EACH))
 @pytest.mark.parametrize("switch", BEYOND)
 def test_invariants_beyond_the_document(switch, seed):
     live_and_settle(RandomWorld(seed, **BEYOND[switch]))
@@ -293,6 +295,13 @@ def test_with_order_of_many_more(seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(12, 132))
+@pytest.mark.parametrize("seed", range(EACH, 11 * EACH))
+@pytest.mark.parametrize("switch", BEYOND)
+def test_invariants_beyond_the_document_of_many_more(switch, seed):
+    test_invariants_beyond_the_document(switch, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(11 * EACH, 132))
 def test_partitions_of_many_more(seed):
     test_invariants_beyond_the_document("partitions", seed)
