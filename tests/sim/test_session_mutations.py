@@ -136,7 +136,7 @@ PLANTED = {
 # -- of the agent and of RUDP
 
 MUTATIONS = {
-    "repeats reach the application": (Inbox.came, "if not self._nids.add(nid):", "if False:"),
+    "repeats reach the application": (Inbox.add, "if not self._nids.add(nid):", "if False:"),
     "what was not answered is not sent again": (agent_care.greet_table, "a.sends.extend(waiting)", "pass"),
     "the agent does not dial again": (agent_link.link_down, 'a.set_timer("dial", wait)', "pass"),
     "silence is not noticed": (

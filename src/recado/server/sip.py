@@ -30,7 +30,7 @@ from recado.protocols.sip.events import AgentSettings, Incoming
 from recado.protocols.sip.limits import LAB, SipLimits, SipTimers
 from recado.protocols.sip.sdp import Media
 from recado.protocols.sip.text import SipError
-from recado.protocols.sip.uri import Address, bracketed, read_address, read_sip_uri
+from recado.protocols.sip.uri import Address, add_brackets, read_address, read_sip_uri
 from recado.server.config import Config, ConfigError, Http, Sip
 from recado.server.gateway import Gateway
 from recado.server.identity import is_loopback
@@ -154,7 +154,7 @@ class SipListener:
         self._gateway.count_refused_datagrams = self._count_refused
         home, port = await self._home(host, guard, tls)
         if not self.address:
-            self.address = f"{bracketed(home.host)}:{home.port}"
+            self.address = f"{add_brackets(home.host)}:{home.port}"
         settings = self._settings(home)
         local = Address(home.transport, host, port)
         self._endpoint = await open_endpoint(
@@ -182,7 +182,7 @@ class SipListener:
         )
         self._held.push_async_callback(registrar.close)
         if tls is not None:
-            self.address = f"{bracketed(registrar.local.host)}:{registrar.tls_port}"
+            self.address = f"{add_brackets(registrar.local.host)}:{registrar.tls_port}"
         return registrar.local._replace(transport=self._sip.transport), 0
 
     def _settings(self, home: Address) -> AgentSettings:

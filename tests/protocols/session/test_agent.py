@@ -378,15 +378,15 @@ def test_acks_are_gathered():
 
 def test_an_ack_does_not_speak_for_a_lower_one_that_came_late():
     inbox = Inbox(100, 10)
-    assert inbox.came(m.Notify(10, "s", EVENT, ""))
-    inbox.took([10])
+    assert inbox.add(m.Notify(10, "s", EVENT, ""))
+    inbox.release([10])
     inbox.advance()
-    assert inbox.came(m.Notify(5, "s", EVENT, ""))
+    assert inbox.add(m.Notify(5, "s", EVENT, ""))
     assert inbox.confirm() == (None, ())
-    inbox.took([5])
+    inbox.release([5])
     inbox.advance()
     assert inbox.confirm() == (10, ())
-    assert inbox.saved() == {"seen": 10, "nids": [10, 5], "log": ""}
+    assert inbox.dump() == {"seen": 10, "nids": [10, 5], "log": ""}
 
 
 def two_subscriptions(**settings):

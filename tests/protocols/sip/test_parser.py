@@ -23,7 +23,7 @@ from recado.protocols.sip.messages import (
     read_message,
     read_via,
     reply,
-    spelled,
+    spell,
 )
 from recado.protocols.sip.sdp import read_sdp
 from recado.protocols.sip.text import SipError, param, quote, read_params, split, unquote, write_params
@@ -49,7 +49,7 @@ def test_compact_names_and_case():
     assert found.call_id == "torture@192.0.2.1"
     assert canonical("M") == "contact"
     assert len(set(COMPACT.values())) == len(COMPACT)
-    assert [spelled(name) for name in ("call-id", "cseq", "www-authenticate", "max-forwards")] == [
+    assert [spell(name) for name in ("call-id", "cseq", "www-authenticate", "max-forwards")] == [
         "Call-ID", "CSeq", "WWW-Authenticate", "Max-Forwards",
     ]  # fmt: skip
 
@@ -159,9 +159,9 @@ def test_what_is_no_name_addr(text):
 
 def test_via():
     via = read_via("SIP/2.0/UDP 10.0.0.7:5070;branch=z9hG4bKx;rport")
-    assert via.stamped(Address("udp", "192.0.2.1", 99)).reply_to == Address("udp", "192.0.2.1", 99)
+    assert via.stamp(Address("udp", "192.0.2.1", 99)).reply_to == Address("udp", "192.0.2.1", 99)
     assert read_via("SIP/2.0/UDP host").reply_to == Address("udp", "host", 5060)
-    assert read_via("SIP/2.0/TCP host:7").stamped(Address("tcp", "192.0.2.1", 99)).reply_to == Address(
+    assert read_via("SIP/2.0/TCP host:7").stamp(Address("tcp", "192.0.2.1", 99)).reply_to == Address(
         "tcp", "192.0.2.1", 7
     )
     assert read_via("SIP/2.0/UDP [2001:db8::9];received=[2001:db8::1]").reply_to.host == "2001:db8::1"

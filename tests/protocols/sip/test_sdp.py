@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from recado.protocols.sip.sdp import RUDP, TCP, Media, accept, chosen, describe, read_sdp, write_sdp
+from recado.protocols.sip.sdp import RUDP, TCP, Media, accept, choose_line, describe, read_sdp, write_sdp
 from recado.protocols.sip.text import SipError
 
 TEXT = """v=0
@@ -77,7 +77,7 @@ def test_what_is_no_description(change, into):
 )
 def test_what_cannot_be_served(change, into):
     with pytest.raises(SipError, match=r"UDP/RUDP.* with eci is needed") as caught:
-        chosen(read_sdp(body(TEXT.replace(change, into))))
+        choose_line(read_sdp(body(TEXT.replace(change, into))))
     assert caught.value.status == 488
 
 

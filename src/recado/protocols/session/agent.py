@@ -70,7 +70,7 @@ def become_connected(a: AgentState, welcome: m.Welcome | None, now: float) -> No
     a.state = "connected"
     a.connected_at = now
     a.oldest = None
-    a.inbox.connected()
+    a.inbox.start_connection()
     a.ack_set = False
     a.cancel_timers("greeting")
     a.granted = a.window
@@ -101,7 +101,7 @@ def _check_log(a: AgentState, welcome: m.Welcome) -> None:
         a.report(commands.BegunAnew(reason))
     if reason or welcome.log != inbox.log:
         inbox.log = welcome.log
-        a.effects.append(Persist("inbox", inbox.saved()))
+        a.effects.append(Persist("inbox", inbox.dump()))
 
 
 def link_down(a: AgentState, reason: str, now: float, rng: Rng) -> None:
@@ -218,7 +218,7 @@ def _take_request(a: AgentState, request: Any, now: float, rng: Rng) -> None:
         case commands.PublishEvent():
             _request(a, request)
         case commands.Took(nids):
-            a.inbox.took(nids)
+            a.inbox.release(nids)
             _set_ack(a)
         case commands.Reachable():
             if a.state == "waiting":
@@ -294,7 +294,7 @@ def _receive(a: AgentState, messages: Sequence[m.FromService], now: float, rng: 
     a.pinged = False
     for message in messages:
         if isinstance(message, m.Notify):
-            if a.inbox.came(message):
+            if a.inbox.add(message):
                 a.effects.append(Deliver(message))
         elif isinstance(message, m.Ok | m.Subscribed | m.Subs):
             _settle_request(a, message, now)
@@ -316,14 +316,14 @@ def _receive_other(a: AgentState, message: m.FromService, now: float, rng: Rng) 
             else:
                 _settle_request(a, message, now)
         case m.Replayed():
-            waiting = a.outbox.streamed(message)
+            waiting = a.outbox.note_progress(message)
             if waiting is not None:
                 a.report(commands.Streamed(waiting.ref, message))
         case m.Gap(notice):
-            if a.inbox.noticed(notice):
+            if a.inbox.add_notice(notice):
                 a.report(commands.GapFound(message))
         case m.SubCancelled(notice, sub_ids, reason):
-            if a.inbox.noticed(notice):
+            if a.inbox.add_notice(notice):
                 for sub_id in sub_ids:
                     renewal.take_cancellation(a, sub_id, reason or "expired")
         case m.Closing(reason):
@@ -332,7 +332,7 @@ def _receive_other(a: AgentState, message: m.FromService, now: float, rng: Rng) 
 
 def _settle_request(a: AgentState, answer: commands.Answer, now: float) -> None:
     if isinstance(answer, m.Subs):
-        whole = a.outbox.joined(answer)
+        whole = a.outbox.join_parts(answer)
         if whole is None:
             return
         answer = whole
@@ -401,7 +401,7 @@ def _confirm(a: AgentState, wanted: int | None = None, *, apart: bool = False) -
     upto, notices = a.inbox.confirm()
     nids = a.inbox.confirm_apart() if apart else ()
     if upto is not None or nids:
-        a.effects.append(Persist("inbox", a.inbox.saved()))
+        a.effects.append(Persist("inbox", a.inbox.dump()))
     window = None if wanted in (None, a.granted) else wanted
     a.granted = window or a.granted
     if a.settings.confirms and (upto is not None or notices or nids or window is not None):

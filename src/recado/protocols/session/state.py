@@ -74,10 +74,10 @@ class Inbox:
             self._nids.add(nid)
             self._kept.append(nid)
 
-    def saved(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         return {"seen": self.seen, "nids": list(self._kept), "log": self.log}
 
-    def connected(self) -> None:
+    def start_connection(self) -> None:
         """A new connection has nothing open; what the application holds may come again on it."""
         self.open.clear()
         self.unconfirmed = 0
@@ -90,7 +90,7 @@ class Inbox:
         self._nids, self._notices = RecentKeys(self._remembered), RecentKeys(self._remembered)
         self._kept.clear()
 
-    def came(self, notify: Notify) -> bool:
+    def add(self, notify: Notify) -> bool:
         """Note a notification; is it for the application?"""
         nid, opened = notify.nid, self.open
         if not opened or nid > opened[-1]:
@@ -105,12 +105,12 @@ class Inbox:
         self.handed += 1
         return True
 
-    def noticed(self, notice: int) -> bool:
+    def add_notice(self, notice: int) -> bool:
         """Note a notice, to be confirmed; is it new?"""
         self.notices.append(notice)
         return self._notices.add(notice)
 
-    def took(self, nids: Iterable[int]) -> None:
+    def release(self, nids: Iterable[int]) -> None:
         held, kept = self.held, self._kept
         for nid in nids:
             if nid in held:
@@ -204,7 +204,7 @@ class Outbox:
         """The request that an answer belongs to; None if it was answered before."""
         return self.waiting.pop(req, None) if req is not None else None
 
-    def joined(self, answer: Subs) -> Subs | None:
+    def join_parts(self, answer: Subs) -> Subs | None:
         """The whole list when its last part is here; part 0 begins one, also if it is sent a second time."""
         if answer.part == 0:
             self.parts[answer.req] = []
@@ -248,7 +248,7 @@ class Outbox:
         """The request that waits longest; a replay may last."""
         return next((req for req, one in self.waiting.items() if not isinstance(one.message, Replay)), None)
 
-    def streamed(self, event: Replayed) -> Waiting | None:
+    def note_progress(self, event: Replayed) -> Waiting | None:
         """Note how far a replay has come, so that sending it again asks for the rest."""
         waiting = self.waiting.get(event.req)
         if waiting is None or not isinstance(waiting.message, Replay):
@@ -360,7 +360,7 @@ class Table:
             if key.startswith(SAVED):
                 self.subscriptions[key.removeprefix(SAVED)] = AgentSubscription(dict(one["record"]), one["expires_at"])
 
-    def saved(self, sub_id: str) -> dict[str, Any] | None:
+    def dump(self, sub_id: str) -> dict[str, Any] | None:
         """What to keep of a subscription; None if it is gone."""
         found = self.subscriptions.get(sub_id)
         return None if found is None else {"record": found.record, "expires_at": found.expires_at}
@@ -451,7 +451,7 @@ class AgentState:
 
     def keep(self, sub_id: str) -> None:
         """Persist what the table says of a subscription."""
-        self.effects.append(Persist(SAVED + sub_id, self.table.saved(sub_id)))
+        self.effects.append(Persist(SAVED + sub_id, self.table.dump(sub_id)))
 
 
 def raw(record: dict[str, Any]) -> msgspec.Raw:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from recado.protocols.sip.dialog import Call, Calls, Dialog, dialog_of
 from recado.protocols.sip.events import Ended, Established, Failed, Incoming, Progress, Updated, UpdateFailed
 from recado.protocols.sip.messages import Request, Response, reply
-from recado.protocols.sip.sdp import Media, Session, accept, chosen, describe, read_sdp, write_sdp
+from recado.protocols.sip.sdp import Media, Session, accept, choose_line, describe, read_sdp, write_sdp
 from recado.protocols.sip.text import SipError, param, unquote
 from recado.protocols.sip.transactions import Outgoing, Transaction, Transactions
 from recado.protocols.sip.uri import Address, NameAddr, address_of_record, read_sip_uri
@@ -141,7 +141,7 @@ class Caller:
             call.dialog.establish(response)
             self._calls.ack(call, response.cseq.number, out.request)
             remote = read_sdp(response.body, self._settings.limits)
-            chosen(remote, self._settings.protocols)
+            choose_line(remote, self._settings.protocols)
         except SipError as error:
             if response.cseq.number not in call.acks:
                 with suppress(SipError):
@@ -162,7 +162,7 @@ class Caller:
         self._calls.stop(call, "ring", "give up")
         try:
             answer = read_sdp(response.body, self._settings.limits)
-            chosen(answer, self._settings.protocols)
+            choose_line(answer, self._settings.protocols)
         except SipError as error:
             self._refuse(call, error.status, str(error))
             return
@@ -278,7 +278,7 @@ class Callee:
         if not request.body:
             raise SipError("an INVITE without a session description; the offer has to come with it", 488)
         offer = read_sdp(request.body, self._settings.limits)
-        chosen(offer, self._settings.protocols)
+        choose_line(offer, self._settings.protocols)
         return offer
 
     def _incoming(self, call: Call, request: Request, offer: Session, source: Address) -> Incoming:

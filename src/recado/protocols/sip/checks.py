@@ -11,7 +11,7 @@ import re
 from math import ceil
 
 from recado.protocols.sip.digest import Guard
-from recado.protocols.sip.messages import BadRequestError, Headers, Message, Request, Response, read_via, reply, spelled
+from recado.protocols.sip.messages import BadRequestError, Headers, Message, Request, Response, read_via, reply, spell
 from recado.protocols.sip.text import SipError, param, read_number, shown
 from recado.protocols.sip.uri import Address, SipUri, read_name_addr, read_uri
 
@@ -50,7 +50,7 @@ def _check(message: Message) -> None:
     headers = message.headers
     for name in REQUIRED:
         if name not in headers:
-            raise SipError(f"the header {spelled(name)} is missing")
+            raise SipError(f"the header {spell(name)} is missing")
     for name in ONCE:
         if name in headers:
             headers.one(name)
@@ -59,7 +59,7 @@ def _check(message: Message) -> None:
     for name, most in NUMBERS.items():
         value = headers.get(name)
         if value is not None:
-            read_number(value, f"the header {spelled(name)}", most)
+            read_number(value, f"the header {spell(name)}", most)
     _check_others(headers)
 
 

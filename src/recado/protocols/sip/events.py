@@ -17,7 +17,7 @@ from recado.protocols.sip.limits import CLASSIC, LIMITS, SipLimits, SipTimers
 from recado.protocols.sip.messages import COOKIE, Via
 from recado.protocols.sip.sdp import RUDP, Media, Session
 from recado.protocols.sip.text import SipError, shown
-from recado.protocols.sip.uri import Address, address_of_record, bracketed, read_sip_uri
+from recado.protocols.sip.uri import Address, add_brackets, address_of_record, read_sip_uri
 
 # --- Settings (mobility document, sections 3.1 and 13) ---------------------------------------------------------------
 
@@ -264,4 +264,4 @@ class Step:
         return Via(transport.upper(), self.local.host, self.local.port, params)
 
     def contact_host(self) -> str:
-        return f"{bracketed(self.local.host)}:{self.local.port}"
+        return f"{add_brackets(self.local.host)}:{self.local.port}"

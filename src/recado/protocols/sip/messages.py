@@ -26,7 +26,7 @@ from recado.protocols.sip.text import (
     with_param,
     write_params,
 )
-from recado.protocols.sip.uri import DEFAULT_PORT, Address, NameAddr, bracketed, read_host_port, read_name_addr
+from recado.protocols.sip.uri import DEFAULT_PORT, Address, NameAddr, add_brackets, read_host_port, read_name_addr
 
 # --- The headers of a message: an ordered list of fields whose names are compared without case -----------------------
 #
@@ -53,7 +53,7 @@ def canonical(name: str) -> str:
     return COMPACT.get(low, low)
 
 
-def spelled(name: str) -> str:
+def spell(name: str) -> str:
     """A name as it is written on the wire."""
     return _SPELLED.get(name) or "-".join(part.capitalize() for part in name.split("-"))
 
@@ -95,16 +95,16 @@ class Headers:
         found = self.all(name)
         if len(found) != 1:
             amount = "missing" if not found else f"there {len(found)} times"
-            raise SipError(f"the header {spelled(name)} is {amount}; it has to be there once")
+            raise SipError(f"the header {spell(name)} is {amount}; it has to be there once")
         return found[0]
 
     def values(self, name: str) -> list[str]:
         """All values of a header that is a list, in order."""
         found = [one for field in self.all(name) for one in split(field, ",", LIMITS.values)]
         if len(found) > LIMITS.values:
-            raise SipError(f"the header {spelled(name)} has more than {LIMITS.values} values")
+            raise SipError(f"the header {spell(name)} has more than {LIMITS.values} values")
         if "" in found:
-            raise SipError(f"the header {spelled(name)} has an empty value between its commas")
+            raise SipError(f"the header {spell(name)} has an empty value between its commas")
         return found
 
     def add(self, name: str, value: str) -> None:
@@ -152,7 +152,7 @@ class Via(msgspec.Struct, frozen=True):
 
     @property
     def sent_by(self) -> str:
-        return bracketed(self.host) + ("" if self.port is None else f":{self.port}")
+        return add_brackets(self.host) + ("" if self.port is None else f":{self.port}")
 
     @property
     def branch(self) -> str | None:
@@ -160,16 +160,16 @@ class Via(msgspec.Struct, frozen=True):
         branch = param(self.params, "branch") or ""
         return branch if branch.lower().startswith(COOKIE.lower()) and len(branch) > len(COOKIE) else None
 
-    def stamped(self, source: Address) -> Via:
+    def stamp(self, source: Address) -> Via:
         """With the address that the request really came from (18.2.1; RFC 3581, section 4).
 
         A ``received`` that the sender wrote itself goes: it would send the answer to somebody else.
         """
         params = tuple(one for one in self.params if one[0] != "received")
         if param(params, "rport") is not None:
-            params = with_param(with_param(params, "rport", str(source.port)), "received", bracketed(source.host))
+            params = with_param(with_param(params, "rport", str(source.port)), "received", add_brackets(source.host))
         elif self.host != source.host:
-            params = with_param(params, "received", bracketed(source.host))
+            params = with_param(params, "received", add_brackets(source.host))
         return msgspec.structs.replace(self, params=params)
 
     @property
@@ -229,7 +229,7 @@ class Message(ABC):
 
     def write(self) -> bytes:
         lines = [self.start_line]
-        lines += [f"{spelled(name)}: {value}" for name, value in self.headers if name != "content-length"]
+        lines += [f"{spell(name)}: {value}" for name, value in self.headers if name != "content-length"]
         lines.append(f"Content-Length: {len(self.body)}")
         return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape") + self.body
 

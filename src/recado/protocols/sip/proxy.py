@@ -39,8 +39,8 @@ from recado.protocols.sip.uri import (
     Address,
     NameAddr,
     SipUri,
+    add_brackets,
     address_of_record,
-    bracketed,
     read_name_addr,
     read_sip_uri,
     same_uri,
@@ -147,7 +147,7 @@ class Location:
 
     def _binding(self, contact: NameAddr, request: Request, source: Address, now: float, seconds: int) -> Binding:
         kept = tuple(one for one in contact.params if one[0] != "expires")
-        hop = _seen_at(read_sip_uri(str(contact.uri)).address, request, source)
+        hop = _choose_hop(read_sip_uri(str(contact.uri)).address, request, source)
         address = NameAddr(contact.uri, contact.display, kept)
         return Binding(address, hop, now + seconds, request.call_id, request.cseq.number, now)
 
@@ -167,7 +167,7 @@ def _behind_nat(bindings: list[Binding]) -> dict[str, Address]:
     return {str(one.contact.uri): one.hop for one in bindings if one.hop != one.uri.address}
 
 
-def _seen_at(contact: Address, request: Request, source: Address) -> Address:
+def _choose_hop(contact: Address, request: Request, source: Address) -> Address:
     """A device behind a NAT writes an address into Via and Contact that it is not seen at (mobility document, 12)."""
     if contact.transport == source.transport == "tls":
         return source  # only the connection that it opened leads to a device that has no certificate
@@ -245,7 +245,7 @@ class Proxy:
     def _receive_request(self, request: Request, source: Address) -> None:
         try:
             check_request(request)
-            via = request.via.stamped(source)
+            via = request.via.stamp(source)
             request.headers.pop("via")
             request.headers.push("via", str(via))
             self._serve(request, source)
@@ -319,14 +319,14 @@ class Proxy:
         if refused is None:
             bindings = self.location.register(user, request, source, self._step.now)
             self._set_sweep()
-            refused = self._registered(request, bindings)
+            refused = self._list_bindings(request, bindings)
         self._answer(refused, source)
 
     def _set_sweep(self) -> None:
         if len(self.location) and SWEEP not in self._step.timers:
             self._step.set_timer(SWEEP, SWEEP_SECONDS)
 
-    def _registered(self, request: Request, bindings: list[Binding]) -> Response:
+    def _list_bindings(self, request: Request, bindings: list[Binding]) -> Response:
         made = refuse(request, 200)
         for one in bindings:
             left = max(1, round(one.expires_at - self._step.now))
@@ -417,7 +417,7 @@ class Proxy:
             params = (("transport", transport), ("lr", None), ("k", self._sign(f"route {request.call_id}")))
             assert transport in TRANSPORTS
             port = self.tls_port if transport == "tls" else self._step.local.port
-            where = f"{bracketed(self._step.local.host)}:{port}"
+            where = f"{add_brackets(self._step.local.host)}:{port}"
             request.headers.push("record-route", f"<sip:{where}{write_params(params)}>")
 
     # -- responses

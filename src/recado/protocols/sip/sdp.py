@@ -62,7 +62,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A description: its origin, its version, its lines. ``chosen`` is the line that is used."""
+    """A description: its origin, its version, its lines. ``choose_line`` finds the line that is used."""
 
     name: str
     session_id: int
@@ -73,7 +73,7 @@ class Session(msgspec.Struct, frozen=True):
 
     @property
     def media(self) -> Media:
-        line = chosen(self)
+        line = choose_line(self)
         found = {**dict(reversed(self.attributes)), **dict(reversed(line.attributes))}
         return Media(
             host=line.host or self.host,
@@ -81,7 +81,7 @@ class Session(msgspec.Struct, frozen=True):
             connection=_connection(found.get("rudp-conn")),
             key=_key(found.get("rudp-key")),
             device=_device(found.get("eci-device")),
-            seen=_seen(found.get("eci-seen")),
+            seen=_read_seen(found.get("eci-seen")),
             log=_device(found.get("eci-log")),
             confirms="eci-confirms" in found,
             protocol=line.protocol,
@@ -104,11 +104,11 @@ def _device(text: str | None) -> str | None:
     return text if text is not None and _DEVICE.fullmatch(text) else None
 
 
-def _seen(text: str | None) -> int | None:
+def _read_seen(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
-def chosen(session: Session, protocols: tuple[str, ...] = (RUDP, TCP)) -> Line:
+def choose_line(session: Session, protocols: tuple[str, ...] = (RUDP, TCP)) -> Line:
     """The first line that can be served; 488 if there is none."""
     for protocol in protocols:
         for line in session.lines:
@@ -142,7 +142,7 @@ def _attributes(media: Media) -> tuple[tuple[str, str], ...]:
 
 def accept(offer: Session, media: Media, name: str, session_id: int, version: int) -> Session:
     """The answer to an offer: as many lines as it has, one of them served."""
-    used = chosen(offer, (media.protocol,))
+    used = choose_line(offer, (media.protocol,))
     ours = describe(media, name, session_id, version).lines[0]
     lines = tuple(
         ours if line is used else msgspec.structs.replace(line, port=0, attributes=()) for line in offer.lines

@@ -229,7 +229,7 @@ class Transactions:
             self._user.on_stray(response)
 
     def receive_request(self, request: Request, source: Address) -> None:
-        via = request.via.stamped(source)
+        via = request.via.stamp(source)
         request.headers.pop("via")
         request.headers.push("via", str(via))
         if request.method == "ACK":

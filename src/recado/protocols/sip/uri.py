@@ -50,7 +50,7 @@ class Address(NamedTuple):
         return self.transport != "udp"
 
     def __str__(self) -> str:
-        return f"{self.transport}:{bracketed(self.host)}:{self.port}"
+        return f"{self.transport}:{add_brackets(self.host)}:{self.port}"
 
 
 def read_address(text: str) -> Address:
@@ -63,7 +63,7 @@ def read_address(text: str) -> Address:
     return Address(transport, host, DEFAULT_PORT if port is None else port)
 
 
-def bracketed(host: str) -> str:
+def add_brackets(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -134,7 +134,7 @@ class SipUri(msgspec.Struct, frozen=True):
         who += "" if self.user is None else "@"
         port = "" if self.port is None else f":{self.port}"
         headers = "" if self.headers is None else f"?{self.headers}"
-        return f"{self.scheme}:{who}{bracketed(self.host)}{port}{write_params(self.params)}{headers}"
+        return f"{self.scheme}:{who}{add_brackets(self.host)}{port}{write_params(self.params)}{headers}"
 
     @property
     def address(self) -> Address:
@@ -213,7 +213,7 @@ def address_of_record(uri: Uri) -> str:
     if isinstance(uri, OpaqueUri):
         return str(uri)
     who = "" if uri.user is None else escape(unescape_to_bytes(uri.user), safe="!~*'()&=+$,;?/") + "@"
-    return f"sip:{who}{bracketed(uri.host.lower())}"
+    return f"sip:{who}{add_brackets(uri.host.lower())}"
 
 
 def same_uri(one: Uri, other: Uri) -> bool:
