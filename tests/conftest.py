@@ -7,6 +7,7 @@ number.
 
 import logging
 import os
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -34,28 +35,33 @@ if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
     PLAIN_PLANS = {}
 
 
-ONE_WORKER = {
-    "test_exact",
-    "test_openapi",
-    "test_transcripts",
-    "test_semantics",
-    "test_trees",
-    "test_acceptance",
-}
+ONE_WORKER = {"test_exact", "test_openapi", "test_semantics", "test_trees", "test_acceptance"}
+"""Modules whose fixtures work out what all their tests compare with."""
+RADIO = Path(__file__).parent / "radio"
+
+
+def is_on_spark(item):
+    return "spark" in item.fixturenames or item.path.stem == "test_transcripts"  # which asks for it while it runs
 
 
 def pytest_collection_modifyitems(items):
     """Which tests one worker has to run: what they share costs more than they do.
 
-    A module with tests on Spark is a group, so workers share these modules; each worker that gets one starts one
-    session for all that it gets. Modules whose fixtures work out what all their tests compare with are a group each,
-    too.
+    All modules with tests on Spark are two groups, so that two workers at most start a session: whatever its JVM does
+    takes many times as long the first time. The radio's scenes have many processes each, one after another. Other
+    modules that share something, or start Spark in other processes, are a group each.
     """
+    on_spark = list(dict.fromkeys(item.path for item in items if is_on_spark(item)))
     for item in items:
-        if "spark" in item.fixturenames or "pipeline" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group(f"spark-{item.path.stem}"))
-        elif item.path.stem in ONE_WORKER:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if item.path in on_spark and (is_on_spark(item) or "pipeline" in item.path.parts):
+            group = f"spark-{on_spark.index(item.path) % 2}"
+        elif item.path.is_relative_to(RADIO):
+            group = "radio"
+        elif "pipeline" in item.path.parts or item.path.stem in ONE_WORKER:
+            group = f"{item.path.parent.name}-{item.path.stem}"
+        else:
+            continue
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,3 @@ def own_runtime(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECADO_RUNTIME", str(folder))
         yield folder
-
-
-def pytest_collection_modifyitems(items):
-    """Scenes have many processes: one after another, whatever the number of workers."""
-    for item in items:
-        if "tests/radio/" in str(item.path):
-            item.add_marker(pytest.mark.xdist_group("radio"))
