@@ -50,8 +50,8 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-# Workers take tests as they finish them; the tests of a module on Spark go to one worker, and each worker starts at most
-# one session. There is one worker more than cores, since many tests wait for processes and sockets.
+# Workers take tests as they finish them; tests/conftest.py says what goes to one worker as a whole: two workers have all
+# that is on Spark. There is one worker more than cores, since many tests wait for processes and sockets.
 test: check
 	$(PY) -m pytest -n $(WORKERS) --dist loadgroup
 

@@ -7,7 +7,6 @@ number.
 
 import logging
 import os
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -35,33 +34,56 @@ if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
     PLAIN_PLANS = {}
 
 
-ONE_WORKER = {"test_exact", "test_openapi", "test_semantics", "test_trees", "test_acceptance"}
-"""Modules whose fixtures work out what all their tests compare with."""
-RADIO = Path(__file__).parent / "radio"
+ONE_WORKER = {"test_exact", "test_openapi", "test_semantics", "test_trees", "test_acceptance", "test_supernodes"}
+"""Modules whose fixtures work out what all their tests compare with; so do most of ``WHOLE``."""
+WHOLE = ("tests/benchmarks/", "tests/experiments/")
+SPARK = {
+    "tests/cli/test_pipeline.py",
+    "tests/cli/test_pipeline_urls.py",
+    "tests/cli/test_semantic_places.py",
+    "tests/cli/test_semantic_plugins.py",
+    "tests/cli/test_transcripts.py",
+    "tests/experiments/test_semantics_log.py",
+    "tests/sim/runs/test_spark.py",
+}
+"""Modules with tests on Spark, beside those in ``tests/pipeline``."""
+APART = {"test_kill", "test_clusters", "test_declarative", "test_elsewhere"}
+"""Modules there that start Spark in other processes only."""
 
 
-def is_on_spark(item):
-    return "spark" in item.fixturenames or item.path.stem == "test_transcripts"  # which asks for it while it runs
+def group_of(module):
+    """Which tests one worker has to run, since what they share costs more than they do; None if it does not matter.
+
+    All modules with tests on Spark are two groups, so that two workers start a session: whatever its JVM does takes
+    many times as long the first time. The radio's scenes have many processes each, one after another.
+    """
+    folder, _, name = module.rpartition("/")
+    stem = name.removesuffix(".py")
+    if module in SPARK or (folder.startswith("tests/pipeline") and stem not in APART):
+        return "spark-1" if folder == "tests/pipeline" else "spark-2"
+    if folder == "tests/radio":
+        return "radio"
+    return module if module.startswith(WHOLE) or stem in ONE_WORKER else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Groups by module. The marks of xdist 3.8 are not used: with pytest 9.2 they have no effect, without a word."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid.partition("::")[0]) or nodeid
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items):
-    """Which tests one worker has to run: what they share costs more than they do.
-
-    All modules with tests on Spark are two groups, so that two workers at most start a session: whatever its JVM does
-    takes many times as long the first time. The radio's scenes have many processes each, one after another. Other
-    modules that share something, or start Spark in other processes, are a group each.
-    """
-    on_spark = list(dict.fromkeys(item.path for item in items if is_on_spark(item)))
-    for item in items:
-        if item.path in on_spark and (is_on_spark(item) or "pipeline" in item.path.parts):
-            group = f"spark-{on_spark.index(item.path) % 2}"
-        elif item.path.is_relative_to(RADIO):
-            group = "radio"
-        elif "pipeline" in item.path.parts or item.path.stem in ONE_WORKER:
-            group = f"{item.path.parent.name}-{item.path.stem}"
-        else:
-            continue
-        item.add_marker(pytest.mark.xdist_group(group))
+    on_spark = {item.nodeid.partition("::")[0] for item in items if "spark" in item.fixturenames}
+    if strange := [module for module in on_spark if not (group_of(module) or "").startswith("spark")]:
+        raise pytest.UsageError(f"tests/conftest.py has to name modules that use Spark: {', '.join(sorted(strange))}")
 
 
 @pytest.fixture(scope="session")
