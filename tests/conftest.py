@@ -68,8 +68,11 @@ def group_of(module):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Groups by module. The marks of xdist 3.8 are not used: with pytest 9.2 they have no effect, without a word."""
-    if config.getvalue("dist") != "loadgroup":
+    """Groups by module. The marks of xdist 3.8 are not used: with pytest 9.2 they have no effect, without a word.
+
+    Long runs have none: a long test takes longer than what it shares with others, and all workers shall have some.
+    """
+    if config.getvalue("dist") != "loadgroup" or os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
