@@ -38,6 +38,7 @@ ONE_WORKER = {"test_exact", "test_openapi", "test_semantics", "test_trees", "tes
 """Modules whose fixtures work out what all their tests compare with; so do most of ``WHOLE``."""
 WHOLE = ("tests/benchmarks/", "tests/experiments/")
 SPARK = {
+    "tests/benchmarks/pipeline/test_pipeline_parts.py",
     "tests/cli/test_pipeline.py",
     "tests/cli/test_pipeline_urls.py",
     "tests/cli/test_semantic_places.py",
