@@ -55,6 +55,17 @@ class Session:
         main(words[1:])
         written = self.capsys.readouterr()
         self.compare(command, shown, written.err + written.out)
+        if words[1:3] == ["node", "subscribe"]:
+            self.wait_for_publisher(words[words.index("--id") + 1])
+
+    def wait_for_publisher(self, subscription):
+        """A reader types the next line later than a message takes to Carla; what she publishes before reaches nobody."""
+        end = time.monotonic() + 150
+        shown = ""
+        while subscription not in shown:
+            assert time.monotonic() < end, shown
+            main(["node", "show", "--node", "carla"])
+            shown = self.capsys.readouterr().out
 
     def begin(self, words, shown):
         log = self.folder / f"{len(self.processes)}.log"
