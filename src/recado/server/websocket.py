@@ -8,14 +8,17 @@ It goes through these states, and no other way:
 
 Before HELLO is accepted a message may have ``limits.first_bytes`` and must come within ``sessions.hello_seconds``, and
 nothing but HELLO is read. A connection that says nothing is asked with a ping, and closed if it stays silent; one that
-lets its answers pile up is too slow, and closed as well. ``recado.server.websocket`` has the bytes below this.
+lets its answers pile up is too slow, and closed as well.
+
+It is an asyncio protocol around the sans-I/O protocol of the ``websockets`` library, without tasks and queues in
+between: a frame that arrives is handled in the same turn of the loop. Compression is not offered: a frame that claims
+to be compressed is a protocol error, so there is nothing to inflate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
@@ -36,23 +39,29 @@ from recado.server.permissions import Principal
 from recado.server.problems import UnauthenticatedError, status_of, text_of
 from recado.server.session import Batch, Outgoing, Session
 
-# --- A WebSocket as bytes: handshake, frames and the way it ends, without a word about what its messages mean --------
-#
-# An asyncio protocol of its own around the sans-I/O protocol of the ``websockets`` library, without tasks and queues in
-# between: a frame that arrives is handled in the same turn of the loop. Compression is not offered: a frame that claims
-# to be compressed is a protocol error, so there is nothing to inflate. The subclass answers the handshake, takes
-# messages, and is told once when all is over.
-
-
+PATH = "/v1/session"
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger("recado.websocket")
 _quiet = logging.getLogger("recado.websocket.frames")
 _quiet.setLevel(logging.WARNING)  # at DEBUG the library logs whole frames, and HELLO holds a token
 
+_CODES = {
+    "draining": 1012,
+    "too slow": 1013,
+    "failed": 1011,
+    "taken over": 1000,
+    REVOKED: 1008,
+    "ended": 1000,
+    "bye": 1000,
+}
 
-class Wire(asyncio.Protocol):
-    """One WebSocket; ``out`` takes what is to be sent. Whoever lets it pile up is ``too_slow``."""
 
-    def __init__(self, gateway: Gateway) -> None:
+class Connection(asyncio.Protocol):
+    """A WebSocket on ``/v1/session``; ``out`` takes what is to be sent. Whoever lets it pile up is too slow."""
+
+    def __init__(self, gateway: Gateway, live: dict[Connection, None]) -> None:
         self._gateway = gateway
+        self._live = live
         self._loop = asyncio.get_running_loop()
         self._ws = ServerProtocol(max_size=gateway.config.limits.first_bytes, logger=_quiet)
         self._out = Outgoing(self._write, self._loop.call_soon)
@@ -60,20 +69,10 @@ class Wire(asyncio.Protocol):
         self._ended = False  # our side of the connection
         self._closed = self._pinged = False
         self._timer: asyncio.TimerHandle | None = None
-
-    @abstractmethod
-    def _open(self, request: Request) -> None:
-        """Answer the handshake."""
-
-    @abstractmethod
-    def _message(self, payload: bytes | bytearray | memoryview) -> None: ...
-
-    @abstractmethod
-    def _too_slow(self) -> None: ...
-
-    @abstractmethod
-    def _give_back(self, reason: str) -> None:
-        """It is over: let go of what the connection held."""
+        self._caller = Caller("", {})
+        self._who: Principal | None = None
+        self._session: Session | None = None
+        self._reading_paused = self._draining = False
 
     # -- asyncio's calls -----------------------------------------------------------------------------------------------
 
@@ -84,12 +83,15 @@ class Wire(asyncio.Protocol):
         self._address = f"{peer[0]}:{peer[1]}"
         self._peer = str(peer[0])
         self._gateway.strangers[self] = self._transport.abort
+        self._live[self] = None
+        self._arm(self._gateway.config.sessions.hello_seconds, self._no_hello)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finish("connection lost" if exc is None else f"connection lost: {type(exc).__name__}")
         self._gateway.connections -= 1
         self._gateway.strangers.pop(self, None)
         self._disarm()
+        self._live.pop(self, None)
 
     def data_received(self, data: bytes) -> None:
         self._pinged = False
@@ -106,7 +108,7 @@ class Wire(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._out.resume()
 
-    # -- in ------------------------------------------------------------------------------------------------------------
+    # -- frames -------------------------------------------------------------------------------------------------------
 
     def _handle(self) -> None:
         for event in self._ws.events_received():
@@ -136,112 +138,7 @@ class Wire(asyncio.Protocol):
         elif frame.opcode is Opcode.CLOSE:
             self._finish("closed by the agent")
 
-    # -- out -----------------------------------------------------------------------------------------------------------
-
-    def _write(self, batch: Batch | None = None) -> None:
-        """Send a frame of messages, or only what the protocol itself has to say."""
-        if batch is not None:
-            if self._ws.state is not State.OPEN:
-                return
-            self._ws.send_text(batch.payload)
-            self._gateway.metrics.frames_out += 1
-            self._gateway.metrics.bytes_out += len(batch.payload)
-        for data in self._ws.data_to_send():
-            if self._ended:
-                return
-            if data:
-                self._transport.write(data)
-            else:
-                self._end_our_side()
-
-    def _arm(self, seconds: float, call: Callable[[], None]) -> None:
-        self._disarm()
-        self._timer = self._loop.call_later(seconds, call)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _keep_alive(self) -> None:
-        """Ask for a sign of life; one period later it must be there."""
-        if self._pinged and self._transport.is_reading():
-            if len(self._out):
-                self._too_slow()
-            else:
-                self._transport.abort()
-            return
-        self._pinged = True
-        self._ws.send_ping(b"")
-        self._write()
-        self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
-
-    # -- the end -------------------------------------------------------------------------------------------------------
-
-    def _close(self, code: int, reason: str) -> None:
-        """What waits is sent now; then the closing handshake begins."""
-        self._out.resume()
-        self._out.flush()
-        self._finish(reason)
-        if self._ws.state is State.OPEN:
-            self._ws.send_close(code, reason[:120])
-            self._write()
-        self._end_our_side()
-
-    def _end_our_side(self) -> None:
-        """Nothing more is written; what still comes is read and dropped until the peer closes, or for a moment."""
-        if self._ended:
-            return
-        self._ended = True
-        self._disarm()
-        self._timer = linger(self._transport)
-
-    def _finish(self, reason: str) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        if not self._ended:  # once our side has ended, the timer is the one that ends the whole
-            self._disarm()
-        self._give_back(reason)
-
-
-# --- One WebSocket, from its handshake to its end --------------------------------------------------------------------
-
-PATH = "/v1/session"
-_encode = msgspec.json.Encoder().encode
-_log = logging.getLogger("recado.websocket")
-
-_CODES = {
-    "draining": 1012,
-    "too slow": 1013,
-    "failed": 1011,
-    "taken over": 1000,
-    REVOKED: 1008,
-    "ended": 1000,
-    "bye": 1000,
-}
-
-
-class Connection(Wire):
-    """A WebSocket on ``/v1/session``."""
-
-    def __init__(self, gateway: Gateway, live: dict[Connection, None]) -> None:
-        super().__init__(gateway)
-        self._live = live
-        self._caller = Caller("", {})
-        self._who: Principal | None = None
-        self._session: Session | None = None
-        self._reading_paused = self._draining = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._live[self] = None
-        self._arm(self._gateway.config.sessions.hello_seconds, self._no_hello)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._live.pop(self, None)
-
-    # -- incoming ------------------------------------------------------------------------------------------------------
+    # -- messages -----------------------------------------------------------------------------------------------------
 
     def _open(self, request: Request) -> None:
         """Answer the handshake; a wrong token is told before the connection is one."""
@@ -312,6 +209,45 @@ class Connection(Wire):
         self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
         return messages[1:]
 
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def _write(self, batch: Batch | None = None) -> None:
+        """Send a frame of messages, or only what the protocol itself has to say."""
+        if batch is not None:
+            if self._ws.state is not State.OPEN:
+                return
+            self._ws.send_text(batch.payload)
+            self._gateway.metrics.frames_out += 1
+            self._gateway.metrics.bytes_out += len(batch.payload)
+        for data in self._ws.data_to_send():
+            if self._ended:
+                return
+            if data:
+                self._transport.write(data)
+            else:
+                self._end_our_side()
+
+    def _arm(self, seconds: float, call: Callable[[], None]) -> None:
+        self._disarm()
+        self._timer = self._loop.call_later(seconds, call)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _keep_alive(self) -> None:
+        """Ask for a sign of life; one period later it must be there."""
+        if self._pinged and self._transport.is_reading():
+            if len(self._out):
+                self._too_slow()
+            else:
+                self._transport.abort()
+            return
+        self._pinged = True
+        self._ws.send_ping(b"")
+        self._write()
+        self._arm(self._gateway.config.sessions.ping_seconds, self._keep_alive)
+
     # -- pace ----------------------------------------------------------------------------------------------------------
 
     def _pace(self) -> None:
@@ -372,6 +308,32 @@ class Connection(Wire):
         if self._session is not None:
             self._out.put([_encode(m.Closing(reason))])
         self._close(code or _CODES.get(reason, 1000), reason)
+
+    def _close(self, code: int, reason: str) -> None:
+        """What waits is sent now; then the closing handshake begins."""
+        self._out.resume()
+        self._out.flush()
+        self._finish(reason)
+        if self._ws.state is State.OPEN:
+            self._ws.send_close(code, reason[:120])
+            self._write()
+        self._end_our_side()
+
+    def _end_our_side(self) -> None:
+        """Nothing more is written; what still comes is read and dropped until the peer closes, or for a moment."""
+        if self._ended:
+            return
+        self._ended = True
+        self._disarm()
+        self._timer = linger(self._transport)
+
+    def _finish(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if not self._ended:  # once our side has ended, the timer is the one that ends the whole
+            self._disarm()
+        self._give_back(reason)
 
     def _give_back(self, reason: str) -> None:
         if self._session is not None:
