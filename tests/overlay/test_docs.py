@@ -59,7 +59,7 @@ class Session:
             self.wait_for_publisher(words[words.index("--id") + 1])
 
     def wait_for_publisher(self, subscription):
-        """A reader types the next line later than a message takes to Carla; what she publishes before reaches nobody."""
+        """A reader types more slowly than a message goes to Carla; what she publishes before reaches nobody."""
         end = time.monotonic() + 150
         shown = ""
         while subscription not in shown:
