@@ -470,6 +470,29 @@ def test_numbers_of_another_log_are_forgotten(log, end, anew):
         assert machine.Persist("inbox", {"seen": None, "nids": [], "log": log}) in effects
 
 
+@pytest.mark.parametrize("while_connected", [True, False])
+@pytest.mark.parametrize("ending", [machine.LinkDown("service"), machine.Asked(words.Leave())])
+def test_what_was_done_without_being_confirmed_is_kept(ending, while_connected):
+    """A program that ended while there was no connection got it again in its next run."""
+    agent = Agent(AgentSettings(device="laptop", ack_seconds=60.0))
+    step(agent, machine.Started())
+    step(agent, machine.LinkUp("service"))
+    step(agent, machine.Received("service", [m.Welcome("ana", "laptop", 1_024, log="one", end=11)]))
+    step(agent, machine.Received("service", [m.Notify(nid, "s", EVENT, "") for nid in (5, 6, 7)]))
+    effects = []
+    if not while_connected:
+        effects += step(agent, machine.LinkDown("service"))
+    effects += step(agent, machine.Asked(words.Took([5, 6])))
+    effects += step(agent, ending)
+    kept = [effect.value for effect in effects if isinstance(effect, machine.Persist) and effect.key == "inbox"]
+    again = Agent(AgentSettings(device="laptop"))
+    step(again, machine.Started((), {"inbox": kept[-1]}))
+    step(again, machine.LinkUp("service"))
+    step(again, machine.Received("service", [m.Welcome("ana", "laptop", 1_024, log="one", end=11)]))
+    effects = step(again, machine.Received("service", [m.Notify(nid, "s", EVENT, "") for nid in (5, 6, 7)]))
+    assert [one.notification.nid for one in effects if isinstance(one, machine.Deliver)] == [7]
+
+
 def parts_for(req, subs):
     return [m.Subs(req, subs[:2], 0, True), m.Subs(req, subs[2:4], 1, True), m.Subs(req, subs[4:], 2)]
 

@@ -111,6 +111,7 @@ def link_down(a: AgentState, reason: str, now: float, rng: Rng) -> None:
     if a.state == "connected" and now - a.connected_at >= a.settings.steady_seconds:
         a.attempt = 0
         a.lost_at = now
+    a.effects.append(Persist("inbox", a.inbox.dump()))  # what was done and is not confirmed
     a.outbox.parts.clear()
     a.outbox.busy.clear()  # everything that waits is sent again on the next connection
     for req, waiting in list(a.outbox.waiting.items()):
@@ -136,6 +137,7 @@ def hang_up(a: AgentState, reason: str, now: float, rng: Rng) -> None:
 
 def end(a: AgentState, reason: str, code: int = 0) -> None:
     a.state = "ended"
+    a.effects.append(Persist("inbox", a.inbox.dump()))
     a.cancel_timers("silence", "greeting", "dial", "renew", "ack", "busy")
     for waiting in a.outbox.clear():
         a.drop(waiting, f"the session has ended: {reason}")
@@ -365,10 +367,14 @@ def _put_off(a: AgentState, waiting: Waiting) -> None:
 
 
 def _set_ack(a: AgentState) -> None:
-    """Confirm now if a quarter of the window is done, or the window should be another one; else soon."""
+    """Confirm now if a quarter of the window is done, or the window should be another one; else soon.
+
+    Without a connection it is kept at least: the service brings it again, and this may be another run of the program.
+    """
     inbox, quarter = a.inbox, max(1, a.window // 4)
     inbox.advance()
     if a.state != "connected":
+        a.effects.append(Persist("inbox", inbox.dump()))
         return
     apart = inbox.apart >= quarter
     wanted = _wanted_window(a, quarter)
