@@ -2,11 +2,12 @@
 
 import asyncio
 import socket
+from random import Random
 
 import pytest
 
 from net.sip_cast import Player
-from recado.net.sip import Streams, open_registrar
+from recado.net.sip import Endpoint, StreamLimits, Streams, open_registrar
 from recado.protocols.sip.digest import Credentials, Guard, secret_of
 from recado.protocols.sip.events import (
     Ended,
@@ -30,6 +31,39 @@ def keeper(**passwords):
         return known and secret_of(algorithm, username, realm, known)
 
     return Guard(DOMAIN, lookup, b"key")
+
+
+def test_what_comes_before_there_is_a_machine_waits_for_it():
+    """A service that starts again is asked by its users before it is ready."""
+
+    class Machine:
+        def __init__(self):
+            self.heard = []
+
+        def handle(self, stimulus, now, rng):
+            self.heard.append(stimulus)
+            return ()
+
+    async def story():
+        faults = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        machine = Machine()
+        endpoint = Endpoint(None, StreamLimits(), Random(1), tcp=True, policy=None, home="")
+        await endpoint.bind(Address("udp", "127.0.0.1", 0))
+        with socket.socket(type=socket.SOCK_DGRAM) as peer:
+            for number in range(100):
+                peer.sendto(b"%d" % number, (endpoint.local.host, endpoint.local.port))
+            await asyncio.sleep(0.2)
+            endpoint.start(machine)
+            peer.sendto(b"late", (endpoint.local.host, endpoint.local.port))
+            async with asyncio.timeout(60):
+                while len(machine.heard) < 65:
+                    await asyncio.sleep(0.01)
+        assert [one.message for one in machine.heard] == [b"%d" % number for number in range(64)] + [b"late"]
+        assert faults == []
+        await endpoint.close()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("transport", ["udp", "tcp"])

@@ -433,6 +433,7 @@ class Connection(asyncio.Protocol):
 
 _CHANCE = SystemRandom()
 _TRIES = 16
+_MOST_EARLY = 64
 _RECEIVE_BYTES = 1_048_576  # a burst waits in the socket while the process is busy, as far as the system lets it
 
 
@@ -460,11 +461,16 @@ class Endpoint(Generic[M]):
         self._streams = Streams(limits, self._receive, self._tell_unreachable)
         self._tcp = tcp
         self._names, self._home_names = Names(), Names()
+        self._early: list[tuple[bytes, Address]] | None = []
+        """What comes while sockets are open and there is no machine yet; None from ``start`` on."""
         self._closed = False
 
     def start(self, machine: M) -> None:
         self.machine = machine
         self._driver = Driver(machine, send=self._send, report=self._report, rng=self._rng)
+        early, self._early = self._early or [], None
+        for data, source in early:
+            self._receive(data, source)
 
     # -- for the application
 
@@ -549,11 +555,14 @@ class Endpoint(Generic[M]):
     def _receive(self, data: bytes, source: Address) -> None:
         if self.only_tls and source.transport != "tls" and source.host != self.local.host:
             return
-        if not self._closed:
+        if self._early is not None:
+            if len(self._early) < _MOST_EARLY:
+                self._early.append((data, source))
+        elif not self._closed:
             self._driver.tell(Received(source, data))
 
     def _tell_unreachable(self, address: Address) -> None:
-        if not self._closed:
+        if self._early is None and not self._closed:
             self._driver.tell(SendFailed(address))
 
     def _report(self, event: Event) -> None:
