@@ -204,7 +204,13 @@ def test_ports_of_sip(examine, data):
         code, found = examine(sip.format(port))
         assert code == 1
         assert f"127.0.0.1:{port}/udp (sip.port) is in use" in found["port"][1][1]
-    code, found = examine(sip.format(port))
+    for _ in range(20):  # whoever else asks for a port may get this one meanwhile
+        code, found = examine(sip.format(port))
+        if code == 0:
+            break
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.1", 0))
+            port = other.getsockname()[1]
     assert [row[0] for row in found["port"]] == ["ok"] * 4
 
 
